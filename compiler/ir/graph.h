@@ -7,6 +7,7 @@
 //   Constants are nodes of op Constant (attribute "value"), kept anywhere before their users.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -58,8 +59,8 @@ class Value {
   llvm::ArrayRef<Use> uses() const { return uses_; }
   bool has_uses() const { return !uses_.empty(); }
   bool has_one_use() const { return uses_.size() == 1; }
-  bool is_graph_output() const;  // used by a Return
-  void ReplaceAllUsesWith(Value* other);
+  bool is_graph_output() const { return return_uses_ != 0; }  // used by a Return
+  void ReplaceAllUsesWith(Value* other);  // linear in the uses; the order of uses() has no meaning
 
   // The tensor when this is the result of a Constant node, else null.
   const Tensor* constant() const;
@@ -73,6 +74,7 @@ class Value {
   Node* def_ = nullptr;
   Graph* graph_ = nullptr;
   unsigned index_ = 0;
+  unsigned return_uses_ = 0;
   llvm::SmallVector<Use, 2> uses_;
 };
 
@@ -92,9 +94,9 @@ class Node : public llvm::ilist_node<Node> {
   unsigned num_operands() const { return operands_.size(); }
   Value* operand(unsigned i) const { return i < operands_.size() ? operands_[i] : nullptr; }
   llvm::ArrayRef<Value*> operands() const { return operands_; }
-  void set_operand(unsigned i, Value* v);
+  void set_operand(unsigned i, Value* v);  // i may lie beyond the end (absent ones fill the gap); a trailing null is cut off
   void AddOperand(Value* v);
-  void RemoveOperand(unsigned i);  // later ones move down
+  void RemoveOperand(unsigned i);  // later ones move down; on a Return the output's name goes too
 
   // Results: every node has op().min_results at least; an unused optional result is a Value without uses.
   unsigned num_results() const { return results_.size(); }
@@ -106,6 +108,9 @@ class Node : public llvm::ilist_node<Node> {
   unsigned num_bodies() const { return bodies_.size(); }
   Graph* body(unsigned i) const { return bodies_[i].get(); }
   Graph* AddBody();  // in the order of the op's Graph attributes (If: then_branch, else_branch)
+
+  // What messages call it: the id of its first ONNX node, else its first result's name, else the op.
+  std::string Label() const;
 
   const Origin& origin() const { return origin_; }
   void set_origin(Origin o) { origin_ = std::move(o); }
@@ -119,10 +124,17 @@ class Node : public llvm::ilist_node<Node> {
 
  private:
   friend class Graph;
+  friend class Value;
+  Node() = default;
+  void Link(unsigned i, Value* v);
+  void Unlink(unsigned i);
+  void DropReferences();
+
   const OpDef* op_ = nullptr;
   Graph* graph_ = nullptr;
   Placement placement_ = Placement::Unassigned;
   llvm::SmallVector<Value*, 4> operands_;
+  llvm::SmallVector<unsigned, 4> slots_;  // where operand i stands in its value's use list: removal is O(1)
   llvm::SmallVector<std::unique_ptr<Value>, 1> results_;
   AttributeList attrs_;
   std::vector<std::unique_ptr<Graph>> bodies_;
@@ -146,10 +158,11 @@ class Graph {
   Node* return_node() const { return return_; }
   unsigned num_outputs() const { return return_->num_operands(); }
   Value* output(unsigned i) const { return return_->operand(i); }
-  void AddOutput(Value* v) { return_->AddOperand(v); }
-  // Names under which the user knows the outputs (a value may be returned under several names).
-  std::vector<std::string>& output_names() { return output_names_; }
+  void AddOutput(Value* v, std::string_view name = "");  // "": the value's name
+  void RemoveOutput(unsigned i) { return_->RemoveOperand(i); }
+  // Names under which the user knows the outputs (a value may be returned under several names). One an output, always.
   const std::vector<std::string>& output_names() const { return output_names_; }
+  void set_output_name(unsigned i, std::string_view name) { output_names_[i] = name; }
 
   using NodeList = llvm::ilist<Node>;
   NodeList& nodes() { return nodes_; }  // Return is last; definitions come before uses
@@ -197,6 +210,9 @@ class Module {
 
  private:
   friend class Graph;
+  friend class Node;
+  void ClaimName(Value& v, std::string_view wanted);
+  void ReleaseName(Value& v);
   std::vector<OnnxNode> onnx_nodes_;
   std::unique_ptr<Graph> main_;
   struct Names;
@@ -207,6 +223,10 @@ class Module {
 std::unique_ptr<Module> Clone(const Module& m);
 // Copies the nodes of `from` into `to` before `before`, inputs mapped by `inputs`; returns the values of from's outputs.
 std::vector<Value*> InlineGraph(const Graph& from, Graph& to, Node* before, llvm::ArrayRef<Value*> inputs);
+
+// The operators that the IR itself knows: npuc::Return (defined here) and ai.onnx Constant (from ops.def).
+const OpDef* ReturnOpDef();
+const OpDef* ConstantOpDef();
 
 // Every node of g and of all bodies, outer before inner, in order. fn may not erase.
 void WalkNodes(Graph& g, const std::function<void(Node&)>& fn);
