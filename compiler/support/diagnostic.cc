@@ -78,8 +78,7 @@ std::string Render(const Diagnostic &d, bool colour) {
   }
   out += Indented(d.message, "    ");
   if (!d.help.empty())
-    out += fmt::format("\n  {}help:{} {}", colour ? "\x1b[1;32m" : "", reset,
-                       Indented(d.help, "        "));
+    out += fmt::format("\n  {}help:{} {}", colour ? "\x1b[1;32m" : "", reset, Indented(d.help, "        "));
   return out;
 }
 
@@ -110,8 +109,7 @@ Status Prefix(Status status, std::string_view prefix) {
   if (status.ok())
     return status;
   Status out(status.code(), fmt::format("{}: {}", prefix, Message(status)));
-  status.ForEachPayload(
-      [&](absl::string_view key, const absl::Cord &value) { out.SetPayload(key, value); });
+  status.ForEachPayload([&](absl::string_view key, const absl::Cord &value) { out.SetPayload(key, value); });
   return out;
 }
 
@@ -191,8 +189,7 @@ std::vector<Diagnostic> DiagnosticEngine::All() const {
     std::lock_guard lock(mutex_);
     entries = entries_;
   }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const Entry &a, const Entry &b) { return a.order < b.order; });
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) { return a.order < b.order; });
   std::vector<Diagnostic> out;
   out.reserve(entries.size());
   for (Entry &e : entries)

@@ -38,8 +38,7 @@ namespace support_internal {
 void CheckFailed(const char *file, int line, const char *condition, const std::string &message) {
   // The path from the root of the sources, so that messages do not depend on where they were built.
   std::string_view path = file;
-  for (std::string_view root :
-       {"/compiler/", "/passes/", "/backend/", "/runtime_stub/", "/tools/", "/test/"})
+  for (std::string_view root : {"/compiler/", "/passes/", "/backend/", "/runtime_stub/", "/tools/", "/test/"})
     if (size_t at = path.rfind(root); at != std::string_view::npos) {
       path.remove_prefix(at + 1);
       break;

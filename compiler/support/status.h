@@ -58,13 +58,11 @@ private:
 std::string CheckContextText();
 
 namespace support_internal {
-[[noreturn]] void CheckFailed(const char *file, int line, const char *condition,
-                              const std::string &message);
+[[noreturn]] void CheckFailed(const char *file, int line, const char *condition, const std::string &message);
 inline std::string CheckMessage() {
   return {};
 }
-template <typename... Args>
-std::string CheckMessage(fmt::format_string<Args...> f, Args &&...args) {
+template <typename... Args> std::string CheckMessage(fmt::format_string<Args...> f, Args &&...args) {
   return fmt::format(f, std::forward<Args>(args)...);
 }
 inline const Status &AsStatus(const Status &s) {
@@ -79,19 +77,19 @@ template <typename T> const Status &AsStatus(const StatusOr<T> &s) {
 
 // NPUC_CHECK(condition) or NPUC_CHECK(condition, "format {}", args...): a false condition is a
 // compiler bug.
-#define NPUC_CHECK(cond, ...)                                                                      \
-  do {                                                                                             \
-    if (!(cond)) [[unlikely]]                                                                      \
-      ::npuc::support_internal::CheckFailed(__FILE__, __LINE__, #cond,                             \
-                                            ::npuc::support_internal::CheckMessage(__VA_ARGS__));  \
+#define NPUC_CHECK(cond, ...)                                                                                          \
+  do {                                                                                                                 \
+    if (!(cond)) [[unlikely]]                                                                                          \
+      ::npuc::support_internal::CheckFailed(__FILE__, __LINE__, #cond,                                                 \
+                                            ::npuc::support_internal::CheckMessage(__VA_ARGS__));                      \
   } while (0)
 
 // Returns the status of a Status or StatusOr expression from the enclosing function if it is not
 // OK.
-#define NPUC_RETURN_IF_ERROR(expr)                                                                 \
-  do {                                                                                             \
-    if (auto &&npuc_status_ = (expr); !npuc_status_.ok()) [[unlikely]]                             \
-      return ::npuc::support_internal::AsStatus(npuc_status_);                                     \
+#define NPUC_RETURN_IF_ERROR(expr)                                                                                     \
+  do {                                                                                                                 \
+    if (auto &&npuc_status_ = (expr); !npuc_status_.ok()) [[unlikely]]                                                 \
+      return ::npuc::support_internal::AsStatus(npuc_status_);                                                         \
   } while (0)
 
 #define NPUC_CONCAT_INNER_(a, b) a##b
@@ -99,10 +97,10 @@ template <typename T> const Status &AsStatus(const StatusOr<T> &s) {
 
 // NPUC_ASSIGN_OR_RETURN(auto x, StatusOrExpression()): declares or assigns on success, else returns
 // the status.
-#define NPUC_ASSIGN_OR_RETURN(lhs, ...)                                                            \
+#define NPUC_ASSIGN_OR_RETURN(lhs, ...)                                                                                \
   NPUC_ASSIGN_OR_RETURN_IMPL_(NPUC_CONCAT_(npuc_status_or_, __COUNTER__), lhs, (__VA_ARGS__))
-#define NPUC_ASSIGN_OR_RETURN_IMPL_(tmp, lhs, expr)                                                \
-  auto tmp = expr;                                                                                 \
-  if (!tmp.ok()) [[unlikely]]                                                                      \
-    return std::move(tmp).status();                                                                \
+#define NPUC_ASSIGN_OR_RETURN_IMPL_(tmp, lhs, expr)                                                                    \
+  auto tmp = expr;                                                                                                     \
+  if (!tmp.ok()) [[unlikely]]                                                                                          \
+    return std::move(tmp).status();                                                                                    \
   lhs = *std::move(tmp)

@@ -15,16 +15,13 @@ TEST(Diagnostic, RendersAsTheContractShows) {
   Diagnostic d{Severity::error,  "E0203", "model.onnx",
                "layer3/conv",    "Conv",  "dilations [4,4] are above the NPU's limit [2,2]",
                "choose a target"};
-  EXPECT_EQ(Render(d),
-            "model.onnx: error[E0203]: node 'layer3/conv' (Conv): dilations [4,4] are above the "
-            "NPU's limit [2,2]\n  help: choose a target");
+  EXPECT_EQ(Render(d), "model.onnx: error[E0203]: node 'layer3/conv' (Conv): dilations [4,4] are above the "
+                       "NPU's limit [2,2]\n  help: choose a target");
 }
 
 TEST(Diagnostic, RendersWithoutTheOptionalParts) {
-  EXPECT_EQ(Render({Severity::warning, "", "", "", "", "two lines\nhere", ""}),
-            "warning: two lines\n    here");
-  EXPECT_EQ(Render({Severity::note, "", "a.yaml:3:7", "n", "", "m", ""}),
-            "a.yaml:3:7: note: node 'n': m");
+  EXPECT_EQ(Render({Severity::warning, "", "", "", "", "two lines\nhere", ""}), "warning: two lines\n    here");
+  EXPECT_EQ(Render({Severity::note, "", "a.yaml:3:7", "n", "", "m", ""}), "a.yaml:3:7: note: node 'n': m");
 }
 
 TEST(Diagnostic, ColourOnlyAddsEscapes) {
@@ -47,8 +44,7 @@ TEST(Diagnostic, StatusCarriesEverything) {
   s = AtFile(s, "m.onnx");
   s = Prefix(s, "then_branch");
   EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
-  Diagnostic want{Severity::error, "E0301", "m.onnx", "inner", "Add", "then_branch: shapes differ",
-                  "reshape"};
+  Diagnostic want{Severity::error, "E0301", "m.onnx", "inner", "Add", "then_branch: shapes differ", "reshape"};
   EXPECT_EQ(FromStatus(s), want);
   EXPECT_EQ(ErrorCode(s), "E0301");
 }

@@ -30,8 +30,8 @@ TEST(Status, AssignOrReturnPassesValuesAndErrors) {
 
 TEST(Status, AssignOrReturnMovesAndTakesCommas) {
   auto f = []() -> StatusOr<int> {
-    NPUC_ASSIGN_OR_RETURN(auto p, StatusOr<std::unique_ptr<std::pair<int, int>>>(
-                                      std::make_unique<std::pair<int, int>>(4, 5)));
+    NPUC_ASSIGN_OR_RETURN(auto p,
+                          StatusOr<std::unique_ptr<std::pair<int, int>>>(std::make_unique<std::pair<int, int>>(4, 5)));
     return p->second;
   };
   EXPECT_EQ(*f(), 5);
