@@ -1,0 +1,64 @@
+// Flags that every tool has, over CLI11. Include it in one source file of a tool: CLI11 is dear to compile.
+//
+//   cli::Console console("npu-run");
+//   CLI::App app("Runs an NPU binary.", "npu-run");
+//   cli::AddCommonFlags(app, console);
+//   cli::AddRepeatable(app, "--input", options.inputs, "NAME=FILE ...");
+//   return cli::Main(app, argc, argv, console, [&] { return Run(options, console); });
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/common/console.h"
+
+namespace npuc::cli {
+
+// -h/--help, --version, -q, -v, --color.
+inline void AddCommonFlags(CLI::App &app, Console &console) {
+  app.set_version_flag("--version", console.tool() + " " NPUC_VERSION);
+  app.add_flag("-q,--quiet", console.quiet, "Errors only");
+  app.add_flag("-v,--verbose", console.verbosity, "Say more (repeatable)");
+  app.add_option_function<std::string>(
+         "--color",
+         [&console](const std::string &when) {
+           console.color = when == "always"  ? ColorMode::Always
+                           : when == "never" ? ColorMode::Never
+                                             : ColorMode::Auto;
+         },
+         "auto, always or never")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->default_str("auto");
+}
+
+// A flag that may be given several times and takes one value each time (CLI11 alone would let it swallow positionals).
+inline CLI::Option *AddRepeatable(CLI::App &app, const std::string &name,
+                                  std::vector<std::string> &values, const std::string &help) {
+  return app.add_option(name, values, help)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+// Parses, then runs `body`, whose result is the exit code. Wrong usage: a message, exit code 2.
+inline int Main(CLI::App &app, int argc, char **argv, Console &console,
+                const std::function<int()> &body) {
+  InstallCrashHandlers(console.tool(), argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp &) {
+    return WriteStdout(app.help()) ? kDone : kBadInput;
+  } catch (const CLI::CallForAllHelp &) {
+    return WriteStdout(app.help("", CLI::AppFormatMode::All)) ? kDone : kBadInput;
+  } catch (const CLI::CallForVersion &e) {
+    return WriteStdout(std::string(e.what()) + "\n") ? kDone : kBadInput;
+  } catch (const CLI::ParseError &e) {
+    return console.UsageError(e.what());
+  }
+  return body();
+}
+
+} // namespace npuc::cli
