@@ -232,11 +232,12 @@ const OpDef* ConstantOpDef();
 void WalkNodes(Graph& g, const std::function<void(Node&)>& fn);
 void WalkNodes(const Graph& g, const std::function<void(const Node&)>& fn);
 
-// Stable topological order of g's nodes (ties by present order); error E0207 naming node and tensor on a cycle.
+// Stable topological order of g's nodes (ties by present order); error E0204 naming node and tensor on a cycle.
 Status SortTopologically(Graph& g);
 
 // Checks structure: definitions before uses, use lists, Return last and sole, operand and result counts against the schema,
-// attribute kinds, unique names, bodies' visibility, and op.verify. With `check_types`, that stored types agree with inference.
+// attribute kinds, unique names, bodies' visibility, quantisation parameters against shapes, and op.verify. Errors: E0204, or what
+// op.verify says, at the node.
 Status Verify(const Module& m);
 
 // Text form. Print -> parse -> same hash. Big constants print as dense<hex xxh3 of bytes> unless `with_data`; only text printed
