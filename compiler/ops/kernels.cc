@@ -1,0 +1,335 @@
+// Multiply-accumulate kernels. Method: the columns of the result (output positions of a convolution, columns of a product) are taken
+// in blocks of 64; a block's operand is packed so that the inner loop reads it contiguously (padding becomes zero), and rows
+// (output channels) run over it four at a time in registers. Float: packed [k][16], one chain per output over k. 8-bit integers:
+// packed [column][k] as i16, dot products in i32 over at most 16384 terms (16384 * 255 * 255 < 2^31), summed in i64.
+// Cost: m*n*k multiply-adds plus n*k packing. Compiled for AVX2 and for the baseline; the same bits either way, since products and
+// sums are rounded separately (-ffp-contract=off) and the order of each chain is fixed.
+#include "compiler/ops/kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/ops/op_helpers.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
+#define NPUC_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define NPUC_CLONES
+#endif
+
+namespace npuc::ops {
+namespace {
+
+constexpr int64_t kStrip = 16;   // columns of a packed float strip
+constexpr int64_t kBlock = 64;   // columns of a block: the unit of work
+constexpr int64_t kChunk = 16384;  // terms that an i32 sum of 8-bit products holds
+
+typedef float V8 __attribute__((vector_size(32), aligned(4)));
+
+// acc[rows][16] += a[rows][k] * strip[k][16]; rows 1..4
+template <int kRows>
+inline __attribute__((always_inline)) void StripRows(int64_t k, const float *a, int64_t lda, int64_t ldk,
+                                                     const float *strip, float *acc, int64_t ldacc) {
+  V8 s[kRows][2];
+  for (int r = 0; r < kRows; ++r) {
+    s[r][0] = *reinterpret_cast<const V8 *>(acc + r * ldacc);
+    s[r][1] = *reinterpret_cast<const V8 *>(acc + r * ldacc + 8);
+  }
+  for (int64_t i = 0; i < k; ++i) {
+    const V8 b0 = *reinterpret_cast<const V8 *>(strip + i * kStrip), b1 = *reinterpret_cast<const V8 *>(strip + i * kStrip + 8);
+    for (int r = 0; r < kRows; ++r) {
+      const float w = a[r * lda + i * ldk];
+      s[r][0] += b0 * w;
+      s[r][1] += b1 * w;
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    *reinterpret_cast<V8 *>(acc + r * ldacc) = s[r][0];
+    *reinterpret_cast<V8 *>(acc + r * ldacc + 8) = s[r][1];
+  }
+}
+
+// acc [m][kBlock]; block [strips][k][16]
+NPUC_CLONES void BlockF32(int64_t m, int64_t k, int64_t strips, const float *a, int64_t lda, int64_t ldk, const float *block,
+                          float *acc) {
+  int64_t r = 0;
+  for (; r + 4 <= m; r += 4)
+    for (int64_t t = 0; t < strips; ++t)
+      StripRows<4>(k, a + r * lda, lda, ldk, block + t * k * kStrip, acc + r * kBlock + t * kStrip, kBlock);
+  for (; r < m; ++r)
+    for (int64_t t = 0; t < strips; ++t)
+      StripRows<1>(k, a + r * lda, lda, ldk, block + t * k * kStrip, acc + r * kBlock + t * kStrip, kBlock);
+}
+
+// acc[m][kBlock] += a[m][k] . block[columns][k]
+NPUC_CLONES void BlockI16(int64_t m, int64_t k, int64_t columns, const int16_t *a, const int16_t *block, int64_t *acc) {
+  for (int64_t r = 0; r < m; ++r) {
+    for (int64_t k0 = 0; k0 < k; k0 += kChunk) {
+      const int64_t n = std::min(kChunk, k - k0);
+      const int16_t *w = a + r * k + k0;
+      int64_t c = 0;
+      for (; c + 4 <= columns; c += 4) {
+        const int16_t *p0 = block + c * k + k0, *p1 = p0 + k, *p2 = p1 + k, *p3 = p2 + k;
+        int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          const int32_t x = w[i];
+          s0 += x * p0[i];
+          s1 += x * p1[i];
+          s2 += x * p2[i];
+          s3 += x * p3[i];
+        }
+        acc[r * kBlock + c] += s0;
+        acc[r * kBlock + c + 1] += s1;
+        acc[r * kBlock + c + 2] += s2;
+        acc[r * kBlock + c + 3] += s3;
+      }
+      for (; c < columns; ++c) {
+        const int16_t *p = block + c * k + k0;
+        int32_t s = 0;
+        for (int64_t i = 0; i < n; ++i)
+          s += static_cast<int32_t>(w[i]) * p[i];
+        acc[r * kBlock + c] += s;
+      }
+    }
+  }
+}
+
+NPUC_CLONES void BlockI32(int64_t m, int64_t k, int64_t columns, const int32_t *a, const int32_t *block, int64_t *acc) {
+  for (int64_t r = 0; r < m; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      int64_t s = 0;
+      for (int64_t i = 0; i < k; ++i)
+        s += static_cast<int64_t>(a[r * k + i]) * block[c * k + i];
+      acc[r * kBlock + c] += s;
+    }
+}
+
+// Where the outputs [first, first+count) of a convolution read an input plane through one tap; -1 is padding.
+class TapReader {
+public:
+  TapReader(const ConvShape &s, int64_t first, int64_t count) : s_(s), count_(count) {
+    for (int64_t j = 0; j < count; ++j) {
+      int64_t o = first + j;
+      at_[2][j] = o % s.out[2];
+      o /= s.out[2];
+      at_[1][j] = o % s.out[1];
+      at_[0][j] = o / s.out[1];
+    }
+  }
+  // Returns true when all are inside and consecutive.
+  bool Offsets(int64_t tap, int64_t *offsets) const {
+    const int64_t k[3] = {tap / (s_.kernel[1] * s_.kernel[2]), tap / s_.kernel[2] % s_.kernel[1], tap % s_.kernel[2]};
+    bool run = true;
+    for (int64_t j = 0; j < count_; ++j) {
+      int64_t offset = 0;
+      for (int d = 0; d < 3; ++d) {
+        int64_t i;
+        if (s_.transposed) {
+          const int64_t t = at_[d][j] + s_.pad[d] - k[d] * s_.dilation[d];
+          i = t >= 0 && t % s_.stride[d] == 0 ? t / s_.stride[d] : -1;
+        } else {
+          i = at_[d][j] * s_.stride[d] - s_.pad[d] + k[d] * s_.dilation[d];
+        }
+        if (i < 0 || i >= s_.in[d]) {
+          offset = -1;
+          break;
+        }
+        offset = offset * s_.in[d] + i;
+      }
+      offsets[j] = offset;
+      run = run && offset >= 0 && offset == offsets[0] + j;
+    }
+    return run;
+  }
+
+private:
+  const ConvShape &s_;
+  int64_t count_;
+  int64_t at_[3][kBlock];
+};
+
+// Runs work(image, group, first, count) over all blocks of columns.
+template <class F> void ForEachBlock(const ConvShape &s, ThreadPool *pool, F &&work) {
+  const int64_t plane = s.out_plane(), blocks = (plane + kBlock - 1) / kBlock;
+  ParallelFor(pool, s.batch * s.groups * blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % blocks * kBlock;
+      work(i / blocks / s.groups, i / blocks % s.groups, first, std::min(kBlock, plane - first));
+    }
+  });
+}
+
+// Packs a block as [column][k], k = channel-major over taps.
+template <class T>
+void PackColumns(const ConvShape &s, const T *x, int64_t first, int64_t count, std::vector<T> &block) {
+  const int64_t taps = s.taps(), k = s.ic * taps, plane = s.in_plane();
+  block.assign(count * k, T(0));
+  const TapReader reader(s, first, count);
+  int64_t offsets[kBlock];
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    reader.Offsets(tap, offsets);
+    for (int64_t j = 0; j < count; ++j)
+      if (offsets[j] >= 0)
+        for (int64_t c = 0; c < s.ic; ++c)
+          block[j * k + c * taps + tap] = x[c * plane + offsets[j]];
+  }
+}
+
+template <class T, class Kernel>
+void ConvInt(const ConvShape &s, const T *x, const T *w, EmitAcc emit, ThreadPool *pool, Kernel kernel) {
+  const int64_t k = s.ic * s.taps(), plane = s.in_plane();
+  ForEachBlock(s, pool, [&](int64_t n, int64_t g, int64_t first, int64_t count) {
+    thread_local std::vector<T> block;
+    std::vector<int64_t> acc(s.oc * kBlock, 0);
+    PackColumns(s, x + (n * s.groups + g) * s.ic * plane, first, count, block);
+    kernel(s.oc, k, count, w + g * s.oc * k, block.data(), acc.data());
+    for (int64_t m = 0; m < s.oc; ++m)
+      emit(n, g * s.oc + m, first, count, acc.data() + m * kBlock);
+  });
+}
+
+template <class T, class Kernel>
+void GemmAcc(const GemmShape &s, const T *a, const T *b, int64_t *c, ThreadPool *pool, Kernel kernel) {
+  std::vector<T> packed;  // a as [m][k]
+  if (s.a_k != 1 || s.a_m != s.k) {
+    packed.resize(s.m * s.k);
+    for (int64_t m = 0; m < s.m; ++m)
+      for (int64_t k = 0; k < s.k; ++k)
+        packed[m * s.k + k] = a[m * s.a_m + k * s.a_k];
+    a = packed.data();
+  }
+  ParallelFor(pool, (s.n + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
+    std::vector<T> block(kBlock * s.k);
+    std::vector<int64_t> acc(s.m * kBlock);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i * kBlock, count = std::min(kBlock, s.n - first);
+      for (int64_t j = 0; j < count; ++j)
+        for (int64_t k = 0; k < s.k; ++k)
+          block[j * s.k + k] = b[k * s.b_k + (first + j) * s.b_n];
+      std::fill(acc.begin(), acc.end(), 0);
+      kernel(s.m, s.k, count, a, block.data(), acc.data());
+      for (int64_t m = 0; m < s.m; ++m)
+        for (int64_t j = 0; j < count; ++j)
+          c[m * s.n + first + j] += acc[m * kBlock + j];
+    }
+  });
+}
+
+} // namespace
+
+void ConvF32(const ConvShape &s, const float *x, const float *w, const float *bias, float *y, ThreadPool *pool) {
+  const int64_t taps = s.taps(), k = s.ic * taps, plane = s.in_plane(), out_plane = s.out_plane();
+  ForEachBlock(s, pool, [&](int64_t n, int64_t g, int64_t first, int64_t count) {
+    thread_local std::vector<float> block, acc;
+    const int64_t strips = (count + kStrip - 1) / kStrip;
+    block.assign(strips * k * kStrip, 0.0f);
+    const float *const xg = x + (n * s.groups + g) * s.ic * plane;
+    for (int64_t t = 0; t < strips; ++t) {
+      const int64_t columns = std::min(kStrip, count - t * kStrip);
+      const TapReader reader(s, first + t * kStrip, columns);
+      float *const strip = block.data() + t * k * kStrip;
+      int64_t offsets[kBlock];
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const bool run = reader.Offsets(tap, offsets);
+        for (int64_t c = 0; c < s.ic; ++c) {
+          float *const to = strip + (c * taps + tap) * kStrip;
+          const float *const from = xg + c * plane;
+          if (run) {
+            std::memcpy(to, from + offsets[0], columns * sizeof(float));
+          } else {
+            for (int64_t j = 0; j < columns; ++j)
+              if (offsets[j] >= 0)
+                to[j] = from[offsets[j]];
+          }
+        }
+      }
+    }
+    acc.resize(s.oc * kBlock);
+    for (int64_t m = 0; m < s.oc; ++m)
+      std::fill_n(acc.data() + m * kBlock, kBlock, bias ? bias[g * s.oc + m] : 0.0f);
+    BlockF32(s.oc, k, strips, w + g * s.oc * k, k, 1, block.data(), acc.data());
+    for (int64_t m = 0; m < s.oc; ++m)
+      std::memcpy(y + ((n * s.groups + g) * s.oc + m) * out_plane + first, acc.data() + m * kBlock, count * sizeof(float));
+  });
+}
+
+void ConvF64(const ConvShape &s, const double *x, const double *w, const double *bias, double *y, ThreadPool *pool) {
+  const int64_t k = s.ic * s.taps(), plane = s.in_plane(), out_plane = s.out_plane();
+  ForEachBlock(s, pool, [&](int64_t n, int64_t g, int64_t first, int64_t count) {
+    std::vector<double> block;
+    PackColumns(s, x + (n * s.groups + g) * s.ic * plane, first, count, block);
+    for (int64_t m = 0; m < s.oc; ++m)
+      for (int64_t j = 0; j < count; ++j) {
+        double acc = bias ? bias[g * s.oc + m] : 0.0;
+        for (int64_t i = 0; i < k; ++i)
+          acc += w[(g * s.oc + m) * k + i] * block[j * k + i];
+        y[((n * s.groups + g) * s.oc + m) * out_plane + first + j] = acc;
+      }
+  });
+}
+
+void ConvI16(const ConvShape &s, const int16_t *x, const int16_t *w, EmitAcc emit, ThreadPool *pool) {
+  ConvInt(s, x, w, emit, pool, BlockI16);
+}
+
+void ConvI32(const ConvShape &s, const int32_t *x, const int32_t *w, EmitAcc emit, ThreadPool *pool) {
+  ConvInt(s, x, w, emit, pool, BlockI32);
+}
+
+void GemmF32(const GemmShape &s, const float *a, const float *b, float *c, ThreadPool *pool) {
+  if (s.m < 4 && s.b_n == 1) {  // few rows: packing would cost as much as the product
+    ParallelFor(pool, s.n, 1024, [&](int64_t begin, int64_t end) {
+      for (int64_t m = 0; m < s.m; ++m)
+        for (int64_t k = 0; k < s.k; ++k) {
+          const float x = a[m * s.a_m + k * s.a_k];
+          const float *const row = b + k * s.b_k;
+          float *const to = c + m * s.n;
+          for (int64_t n = begin; n < end; ++n)
+            to[n] += x * row[n];
+        }
+    });
+    return;
+  }
+  ParallelFor(pool, (s.n + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> block(kBlock * s.k), acc(s.m * kBlock);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i * kBlock, count = std::min(kBlock, s.n - first), strips = (count + kStrip - 1) / kStrip;
+      std::fill(block.begin(), block.end(), 0.0f);
+      for (int64_t t = 0; t < strips; ++t) {
+        const int64_t columns = std::min(kStrip, count - t * kStrip);
+        for (int64_t k = 0; k < s.k; ++k)
+          for (int64_t j = 0; j < columns; ++j)
+            block[(t * s.k + k) * kStrip + j] = b[k * s.b_k + (first + t * kStrip + j) * s.b_n];
+      }
+      for (int64_t m = 0; m < s.m; ++m)
+        std::memcpy(acc.data() + m * kBlock, c + m * s.n + first, count * sizeof(float));
+      BlockF32(s.m, s.k, strips, a, s.a_m, s.a_k, block.data(), acc.data());
+      for (int64_t m = 0; m < s.m; ++m)
+        std::memcpy(c + m * s.n + first, acc.data() + m * kBlock, count * sizeof(float));
+    }
+  });
+}
+
+void GemmF64(const GemmShape &s, const double *a, const double *b, double *c, ThreadPool *pool) {
+  ParallelFor(pool, s.m, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t m = begin; m < end; ++m)
+      for (int64_t k = 0; k < s.k; ++k) {
+        const double x = a[m * s.a_m + k * s.a_k];
+        for (int64_t n = 0; n < s.n; ++n)
+          c[m * s.n + n] += x * b[k * s.b_k + n * s.b_n];
+      }
+  });
+}
+
+void GemmI16(const GemmShape &s, const int16_t *a, const int16_t *b, int64_t *c, ThreadPool *pool) {
+  GemmAcc(s, a, b, c, pool, BlockI16);
+}
+
+void GemmI32(const GemmShape &s, const int32_t *a, const int32_t *b, int64_t *c, ThreadPool *pool) {
+  GemmAcc(s, a, b, c, pool, BlockI32);
+}
+
+} // namespace npuc::ops
