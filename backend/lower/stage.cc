@@ -8,7 +8,11 @@
 // Values inside the body say by their types where quantisation happens; nothing is reordered here.
 #include "backend/lower/stage.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
+
+#include <fmt/format.h>
 
 #include "backend/lower/broadcast.h"
 #include "compiler/ir/graph.h"
@@ -25,7 +29,9 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 // Unary activations that are one Act (or Clamp) micro-operation. Parameters from the node's attributes.
-std::optional<MicroOp> UnaryMicroOp(const Node& n) {
+// `resolve` leads from a body's input to the value outside.
+template <class Resolve>
+std::optional<MicroOp> UnaryMicroOp(const Node& n, Resolve resolve) {
   if (!n.op().domain.empty() && n.op().domain != "npuc") return std::nullopt;
   MicroOp op;
   op.kind = MicroKind::Act;
@@ -41,7 +47,7 @@ std::optional<MicroOp> UnaryMicroOp(const Node& n) {
     op.b = kInf;
     for (unsigned i = 1; i < 3; ++i) {
       if (!n.operand(i)) continue;
-      const Tensor* t = n.operand(i)->constant();
+      const Tensor* t = resolve(n.operand(i))->constant();
       if (!t || t->num_elements() != 1) return std::nullopt;
       (i == 1 ? op.a : op.b) = static_cast<float>(t->AsDouble(0));
     }
@@ -92,6 +98,8 @@ std::optional<MicroKind> BinaryMicroKind(const Node& n, unsigned through) {
   return std::nullopt;
 }
 
+const Value* Itself(const Value* v) { return v; }
+
 // A scalar constant operand folds into a view like any other: it is fetched once.
 bool SameExtent(const Type& a, const Type& b) { return a.is_static_tensor() && b.is_static_tensor() && a.shape() == b.shape(); }
 
@@ -109,10 +117,10 @@ std::optional<int> StageOpsOf(const Node& node, unsigned through, const CheckCon
   const bool quantized = in->type().is_quantized() || out->type().is_quantized();
   if (quantized) {
     // On integers directly: Relu and Clip whose result has the operand's parameters.
-    if ((node.Is("Relu") || node.Is("Clip")) && SameQuant(in->type().quant(), out->type().quant()) && UnaryMicroOp(node)) return 1;
+    if ((node.Is("Relu") || node.Is("Clip")) && SameQuant(in->type().quant(), out->type().quant()) && UnaryMicroOp(node, Itself)) return 1;
     return std::nullopt;
   }
-  if (UnaryMicroOp(node)) return 1;
+  if (UnaryMicroOp(node, Itself)) return 1;
   if (const auto kind = BinaryMicroKind(node, through)) {
     const Value* other = node.operand(1 - through);
     if (!other || other == in) return std::nullopt;
@@ -176,7 +184,7 @@ StatusOr<Stage> BuildStage(const Node& node, LowerContext& ctx) {
     } else if (n.Is("Cast")) {
       // Rounding to f16 happens once, at the output view.
       NPUC_CHECK(next->is_graph_output(), "Cast in the middle of an output stage");
-    } else if (std::optional<MicroOp> unary = UnaryMicroOp(n)) {
+    } else if (std::optional<MicroOp> unary = UnaryMicroOp(n, [&](const Value* v) { return ctx.Resolve(v); })) {
       if (value->type().is_quantized()) {
         const isa::Quant q = LowerContext::QuantOf(value);
         const DType t = value->type().dtype();
