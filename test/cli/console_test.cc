@@ -69,8 +69,7 @@ TEST(Console, UsageIsTwo) {
   console.color = ColorMode::Never;
   testing::internal::CaptureStderr();
   EXPECT_EQ(console.UsageError("no such flag"), kUsage);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "npuc: error: no such flag\n  help: npuc --help lists the flags\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "npuc: error: no such flag\n  help: npuc --help lists the flags\n");
 }
 
 TEST(CrashDeathTest, AFailedCheckExitsWithFour) {

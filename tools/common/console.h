@@ -85,9 +85,9 @@ private:
 };
 
 // Installs what makes a bug end in exit code 4 with a reproducer: the NPUC_CHECK handler, handlers of SIGSEGV, SIGBUS,
-// SIGFPE, SIGILL and SIGABRT, and a new-handler that reports E0902 (exit code 1: the input asks for more than there is).
-// The reproducer is a text file in $NPUC_CRASH_DIR, else $TMPDIR, else /tmp, with the version, the command line, the
-// working directory and the message. Keep argv alive.
+// SIGFPE, SIGILL and SIGABRT, and a new-handler that reports E0902 (exit code 1: the input asks for more than there
+// is). The reproducer is a text file in $NPUC_CRASH_DIR, else $TMPDIR, else /tmp, with the version, the command line,
+// the working directory and the message. Keep argv alive.
 void InstallCrashHandlers(std::string_view tool, int argc, char **argv);
 // Writes a reproducer with `message`; its path, "" when it could not be written.
 std::string WriteReproducer(std::string_view message);

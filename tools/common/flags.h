@@ -25,9 +25,7 @@ inline void AddCommonFlags(CLI::App &app, Console &console) {
   app.add_option_function<std::string>(
          "--color",
          [&console](const std::string &when) {
-           console.color = when == "always"  ? ColorMode::Always
-                           : when == "never" ? ColorMode::Never
-                                             : ColorMode::Auto;
+           console.color = when == "always" ? ColorMode::Always : when == "never" ? ColorMode::Never : ColorMode::Auto;
          },
          "auto, always or never")
       ->type_name("WHEN")
@@ -36,16 +34,15 @@ inline void AddCommonFlags(CLI::App &app, Console &console) {
 }
 
 // A flag that may be given several times and takes one value each time (CLI11 alone would let it swallow positionals).
-inline CLI::Option *AddRepeatable(CLI::App &app, const std::string &name,
-                                  std::vector<std::string> &values, const std::string &help) {
+inline CLI::Option *AddRepeatable(CLI::App &app, const std::string &name, std::vector<std::string> &values,
+                                  const std::string &help) {
   return app.add_option(name, values, help)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 // Parses, then runs `body`, whose result is the exit code. Wrong usage: a message, exit code 2.
-inline int Main(CLI::App &app, int argc, char **argv, Console &console,
-                const std::function<int()> &body) {
+inline int Main(CLI::App &app, int argc, char **argv, Console &console, const std::function<int()> &body) {
   InstallCrashHandlers(console.tool(), argc, argv);
   try {
     app.parse(argc, argv);

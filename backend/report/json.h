@@ -1,0 +1,24 @@
+// The report as JSON, schema npuc-report/1.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "backend/report/report.h"
+#include "compiler/support/status.h"
+
+namespace npuc::report {
+
+// Deterministic: keys in the order of the field lists, one row of a table a line, numbers shortest to 10 digits.
+std::string ToJson(const Report &report);
+
+// Unknown keys are skipped and missing ones keep their defaults (reports of older and newer versions are read); a
+// value of the wrong kind, broken JSON or another schema is E0103.
+StatusOr<Report> FromJson(std::string_view text, std::string_view file);
+// Reads a file. Errors: E0101, E0103.
+StatusOr<Report> ReadReport(const std::string &path);
+
+// `s` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+std::string JsonString(std::string_view s);
+
+} // namespace npuc::report
