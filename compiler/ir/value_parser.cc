@@ -254,7 +254,7 @@ bool ValueParser::ParseTensorHead(const Type* implied, DType* dtype, Dims* dims)
 }
 
 bool ValueParser::ParseElement(DType dtype, uint8_t* out) {
-  auto put = [&](auto v) {
+  auto put = [&](const auto& v) {
     std::memcpy(out, &v, sizeof v);
     return true;
   };
