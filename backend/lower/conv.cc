@@ -102,7 +102,7 @@ void CheckWeights(const Node& n, const CheckContext& ctx, const Value* w, int ch
                   RuleReport& report) {
   const bool quantized = n.operand(0)->type().is_quantized();
   const DType t = ctx.dtype(w);
-  report.Require(w->constant() != nullptr || w->graph()->parent() != nullptr, weights, "a constant", fmt::format("the computed tensor '{}'", w->name()));
+  report.Require(Outer(w)->constant() != nullptr, weights, "a constant", fmt::format("the computed tensor '{}'", w->name()));
   if (quantized) {
     report.Require(w->type().is_quantized() && (t == DType::I8 || t == DType::U8), weights, "quantised i8 or u8", w->type().is_quantized() ? std::string(Name(t)) : "float");
     if (w->type().is_quantized() && !w->type().quant()->per_tensor())
@@ -115,7 +115,7 @@ void CheckWeights(const Node& n, const CheckContext& ctx, const Value* w, int ch
 void CheckBias(const Node& n, const CheckContext& ctx, const Value* b, const RuleDoc& rule, RuleReport& report) {
   if (!b) return;
   const DType t = ctx.dtype(b);
-  report.Require(b->constant() != nullptr || b->graph()->parent() != nullptr, rule, "a constant", fmt::format("the computed tensor '{}'", b->name()));
+  report.Require(Outer(b)->constant() != nullptr, rule, "a constant", fmt::format("the computed tensor '{}'", b->name()));
   const bool quantized = n.operand(0)->type().is_quantized();
   report.Require(quantized ? t == DType::I32 : t == DType::F16 || t == DType::F32, rule, quantized ? "i32" : "f16 or f32", std::string(Name(t)));
 }

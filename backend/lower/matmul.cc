@@ -162,7 +162,7 @@ class MatMulOp : public NpuOp {
  public:
   void Check(const Node& n, const CheckContext& ctx, std::vector<Violation>* out) const override {
     RuleReport report(out);
-    const Value *a = n.operand(0), *b = n.operand(1);
+    const Value *a = n.operand(0), *b = Outer(n.operand(1));
     const int ra = a->type().shape().rank(), rb = b->type().shape().rank();
     if (!report.Require(ra >= 2 && ra <= 4 && rb >= 2 && rb <= 4, kRank, "2 to 4", fmt::format("{} and {}", ra, rb))) return;
     if (b->constant() && rb == 2) {

@@ -98,8 +98,6 @@ std::optional<MicroKind> BinaryMicroKind(const Node& n, unsigned through) {
   return std::nullopt;
 }
 
-const Value* Itself(const Value* v) { return v; }
-
 // A scalar constant operand folds into a view like any other: it is fetched once.
 bool SameExtent(const Type& a, const Type& b) { return a.is_static_tensor() && b.is_static_tensor() && a.shape() == b.shape(); }
 
@@ -117,10 +115,10 @@ std::optional<int> StageOpsOf(const Node& node, unsigned through, const CheckCon
   const bool quantized = in->type().is_quantized() || out->type().is_quantized();
   if (quantized) {
     // On integers directly: Relu and Clip whose result has the operand's parameters.
-    if ((node.Is("Relu") || node.Is("Clip")) && SameQuant(in->type().quant(), out->type().quant()) && UnaryMicroOp(node, Itself)) return 1;
+    if ((node.Is("Relu") || node.Is("Clip")) && SameQuant(in->type().quant(), out->type().quant()) && UnaryMicroOp(node, Outer)) return 1;
     return std::nullopt;
   }
-  if (UnaryMicroOp(node, Itself)) return 1;
+  if (UnaryMicroOp(node, Outer)) return 1;
   if (const auto kind = BinaryMicroKind(node, through)) {
     const Value* other = node.operand(1 - through);
     if (!other || other == in) return std::nullopt;
@@ -134,6 +132,11 @@ std::optional<int> StageOpsOf(const Node& node, unsigned through, const CheckCon
     return 1;
   }
   return std::nullopt;
+}
+
+const Value* Outer(const Value* v) {
+  const Node* parent = v->graph() ? v->graph()->parent() : nullptr;
+  return !v->def() && parent && parent->Is("Fused", "npuc") ? parent->operand(v->index()) : v;
 }
 
 const Node& AnchorOf(const Node& node) {

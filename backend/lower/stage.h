@@ -34,6 +34,9 @@ struct Stage {
 // `node` may be the anchor itself. Binds body inputs in ctx. Error (internal) when the chain cannot be expressed: Check has excluded that.
 StatusOr<Stage> BuildStage(const Node& node, LowerContext& ctx);
 
+// A Fused body's input stands for the operand outside; others for themselves.
+const Value* Outer(const Value* v);
+
 // The anchor node of `node` (itself or the first of its body).
 const Node& AnchorOf(const Node& node);
 
