@@ -33,6 +33,7 @@ struct Buffer {
   int io = -1;
   std::string name;                          // the tensor or purpose, for people
   std::function<void(uint8_t* dst)> fill;    // Const: writes `bytes` bytes
+  int first = 0, last = 0;                   // Arena: live positions in the order of all nodes
   // Const that lies in memory as it should lie in the file (no packing): then `data`, kept alive by the IR's tensor.
   const uint8_t* data = nullptr;
 };

@@ -195,13 +195,13 @@ bool Places::PlaceInside(const Value* inner, const Value* outer, const View& vie
   // hold the one value alone.
   if (!program::IsDense(view_in_outer) && members_[ri].size() != 1) return false;
   // Children of `inner` were placed relative to a dense root.
-  for (const Root& other : roots_)
-    if (other.parent == ri && !program::IsDense(view_in_outer)) return false;
+  if (r.has_children && !program::IsDense(view_in_outer)) return false;
   for (int up = ro; up >= 0; up = roots_[up].parent)
     if (up == ri) return false;
   // The outer root must itself be plain, or densely placed, for strides to compose.
   if (roots_[ro].parent >= 0 && !program::IsDense(roots_[ro].in_parent)) return false;
   r.parent = ro;
+  roots_[ro].has_children = true;
   r.in_parent = view_in_outer;
   return true;
 }
@@ -315,7 +315,7 @@ Places::Places(const Graph& g, const std::vector<Run>& runs, const Target& targe
   }
 }
 
-void ChooseOnChip(Places& places, const std::vector<Run>& runs, llvm::ArrayRef<int64_t> reserve, int64_t sram_bytes) {
+std::vector<int64_t> ChooseOnChip(Places& places, const std::vector<Run>& runs, llvm::ArrayRef<int64_t> reserve, int64_t sram_bytes) {
   // Which run each position belongs to; a root must begin and end in one NPU run.
   std::vector<int> run_of;
   for (size_t r = 0; r < runs.size(); ++r) run_of.insert(run_of.end(), runs[r].nodes.size(), static_cast<int>(r));
@@ -343,6 +343,7 @@ void ChooseOnChip(Places& places, const std::vector<Run>& runs, llvm::ArrayRef<i
     for (int p = r.first; p <= r.last; ++p) used_bytes[p] += bytes;
     r.on_chip = true;
   }
+  return used_bytes;
 }
 
 }  // namespace npuc::tile

@@ -25,6 +25,7 @@ struct Root {
   int io = -1;               // lies in this io region
   int parent = -1;           // lies inside that root ...
   isa::View in_parent;       // ... as this view (address.offset relative to the parent's start)
+  bool has_children = false;
   int first = 0, last = 0;   // live positions in the order of all nodes, children included (after Finish)
   bool on_chip = false;
   std::string name;
@@ -62,7 +63,7 @@ class Places {
 };
 
 // Chooses which roots stay in SRAM: those that live within one NPU run and fit beside the working memory of every node in between.
-// `reserve[i]`: bytes that node i (position in the order of all nodes) should have for its tiles.
-void ChooseOnChip(Places& places, const std::vector<Run>& runs, llvm::ArrayRef<int64_t> reserve, int64_t sram_bytes);
+// `reserve[i]`: bytes that node i (position in the order of all nodes) should have for its tiles. Returns the bytes so occupied at each position.
+std::vector<int64_t> ChooseOnChip(Places& places, const std::vector<Run>& runs, llvm::ArrayRef<int64_t> reserve, int64_t sram_bytes);
 
 }  // namespace npuc::tile
