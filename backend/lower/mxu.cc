@@ -91,7 +91,7 @@ double CommandCycles(const MxuProblem& p, const Target& t, int64_t th, int64_t t
   mac /= MacRate(p, t);
   const double out_elems = static_cast<double>(th * tw * toc);
   const double output = out_elems * p.stage_passes / t.mxu.PpuRate(p.x).ToDouble();
-  const double weights = static_cast<double>(WeightBytes(p, t, toc, ic)) / static_cast<double>(t.mxu.weight_bytes_per_cycle);
+  const double weights = static_cast<double>(WeightBytes(p, t, toc, ic)) / t.mxu.weight_bytes_per_cycle.ToDouble();
   double in_bytes = static_cast<double>(InputExtent(th, p.stride_h, p.kh, p.dilation_h, p.ih) *
                                         InputExtent(tw, p.stride_w, p.kw, p.dilation_w, p.iw) * ByteSize(p.x)) *
                     in_channels;
