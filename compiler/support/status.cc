@@ -8,24 +8,24 @@
 namespace npuc {
 namespace {
 std::atomic<CheckHandler> check_handler{nullptr};
-thread_local CheckContext *innermost = nullptr;
+thread_local CheckScope *innermost = nullptr;
 } // namespace
 
 CheckHandler SetCheckHandler(CheckHandler handler) {
   return check_handler.exchange(handler);
 }
 
-CheckContext::CheckContext(std::string text) : text_(std::move(text)), outer_(innermost) {
+CheckScope::CheckScope(std::string text) : text_(std::move(text)), outer_(innermost) {
   innermost = this;
 }
 
-CheckContext::~CheckContext() {
+CheckScope::~CheckScope() {
   innermost = outer_;
 }
 
-std::string CheckContextText() {
-  std::vector<const CheckContext *> chain;
-  for (CheckContext *c = innermost; c; c = c->outer_)
+std::string CheckScopeText() {
+  std::vector<const CheckScope *> chain;
+  for (CheckScope *c = innermost; c; c = c->outer_)
     chain.push_back(c);
   std::string out;
   for (auto it = chain.rbegin(); it != chain.rend(); ++it)
@@ -46,7 +46,7 @@ void CheckFailed(const char *file, int line, const char *condition, const std::s
   std::string text = fmt::format("{}:{}: check failed: {}", path, line, condition);
   if (!message.empty())
     text += ": " + message;
-  if (std::string context = CheckContextText(); !context.empty())
+  if (std::string context = CheckScopeText(); !context.empty())
     text += "\nwhile at:\n" + context;
   if (CheckHandler handler = check_handler.load())
     handler(text);

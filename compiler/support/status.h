@@ -42,20 +42,20 @@ CheckHandler SetCheckHandler(CheckHandler handler);
 
 // A line that says what is at work ("pass fuse-conv-relu, node 'layer3/conv'"), printed with a
 // failing check of this thread. Scoped; nested ones are all printed, the outermost first.
-class CheckContext {
+class CheckScope {
 public:
-  explicit CheckContext(std::string text);
-  ~CheckContext();
-  CheckContext(const CheckContext &) = delete;
-  CheckContext &operator=(const CheckContext &) = delete;
+  explicit CheckScope(std::string text);
+  ~CheckScope();
+  CheckScope(const CheckScope &) = delete;
+  CheckScope &operator=(const CheckScope &) = delete;
 
 private:
   std::string text_;
-  CheckContext *outer_;
-  friend std::string CheckContextText();
+  CheckScope *outer_;
+  friend std::string CheckScopeText();
 };
 // The contexts of this thread, one a line, "" when there are none.
-std::string CheckContextText();
+std::string CheckScopeText();
 
 namespace support_internal {
 [[noreturn]] void CheckFailed(const char *file, int line, const char *condition, const std::string &message);

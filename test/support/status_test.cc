@@ -52,8 +52,8 @@ TEST(Status, ReturnIfErrorTakesStatusAndStatusOr) {
 TEST(CheckDeathTest, PrintsPlaceConditionMessageAndContext) {
   EXPECT_DEATH(
       {
-        CheckContext outer("pass fuse");
-        CheckContext inner("node 'a'");
+        CheckScope outer("pass fuse");
+        CheckScope inner("node 'a'");
         NPUC_CHECK(1 + 1 == 3, "sum is {}", 2);
       },
       "test/support/status_test.cc:[0-9]+: check failed: 1 \\+ 1 == 3: sum is 2\n"
@@ -73,14 +73,14 @@ TEST(CheckDeathTest, HandlerDecidesHowToExit) {
 }
 
 TEST(Check, HoldsQuietlyAndContextsNest) {
-  EXPECT_EQ(CheckContextText(), "");
-  CheckContext a("a");
+  EXPECT_EQ(CheckScopeText(), "");
+  CheckScope a("a");
   {
-    CheckContext b("b");
-    EXPECT_EQ(CheckContextText(), "a\nb\n");
+    CheckScope b("b");
+    EXPECT_EQ(CheckScopeText(), "a\nb\n");
   }
   NPUC_CHECK(true, "never {}", 1);
-  EXPECT_EQ(CheckContextText(), "a\n");
+  EXPECT_EQ(CheckScopeText(), "a\n");
 }
 
 } // namespace
