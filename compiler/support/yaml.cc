@@ -8,6 +8,8 @@
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/YAMLParser.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 namespace npuc {
@@ -56,6 +58,14 @@ private:
   YamlNode Build(llvm::yaml::Node &node, int depth) {
     YamlNode out;
     const char *start = node.getSourceRange().Start.getPointer();
+    // A [list] or {map} is said to start after its bracket.
+    if (llvm::isa<llvm::yaml::MappingNode, llvm::yaml::SequenceNode>(node)) {
+      const char *p = start;
+      while (p > buffer_->getBufferStart() && (p[-1] == ' ' || p[-1] == '\n'))
+        --p;
+      if (p > buffer_->getBufferStart() && (p[-1] == '[' || p[-1] == '{'))
+        start = p - 1;
+    }
     if (start >= buffer_->getBufferStart() && start <= buffer_->getBufferEnd()) {
       const llvm::StringRef before(buffer_->getBufferStart(), static_cast<size_t>(start - buffer_->getBufferStart()));
       out.line = static_cast<int>(before.count('\n')) + 1;
