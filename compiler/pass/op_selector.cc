@@ -56,7 +56,7 @@ bool HoldsAt(const OpSelector::Condition& c, const Node& n) {
   const std::optional<double> number = ParseNumber(c.value);
   if (const Attribute* a = n.attrs().Find(c.key)) {
     if (const auto* i = std::get_if<int64_t>(a)) return number && Holds(c.relation, static_cast<double>(*i), *number);
-    if (const auto* f = std::get_if<float>(a)) return number && Holds(c.relation, *f, *number);
+    if (const auto* f = std::get_if<float>(a)) return number && Holds(c.relation, *f, static_cast<float>(*number));
     if (const auto* s = std::get_if<std::string>(a)) return HoldsText(c.relation, *s, c.value);
     if (const auto* v = std::get_if<std::vector<int64_t>>(a)) {
       std::string text = ToString(*v);  // "[1,1]"; spaces in the condition don't matter
