@@ -114,7 +114,7 @@ struct OpDef {
   int since_version = 1;            // the version whose meaning this is (the importer has adapted older ones)
   int min_operands = 0, max_operands = 0;  // max -1: variadic
   int min_results = 1, max_results = 1;
-  std::vector<AttrSpec> attrs;
+  std::vector<AttrSpec> attrs{};
   uint32_t traits = kPure;
   Status (*verify)(const Node&) = nullptr;        // beyond what the schema says; null: nothing
   Status (*infer)(InferContext&) = nullptr;       // required
@@ -122,7 +122,7 @@ struct OpDef {
   // On quantised operands/results with the exact integer rule of the ISA's numerics page; null: the interpreter dequantises each
   // operand to f32, evaluates, quantises once (kCopiesElements: copies when parameters agree).
   Status (*evaluate_quantized)(EvalContext&) = nullptr;
-  std::string_view doc;
+  std::string_view doc{};
 
   bool has(OpTraits t) const { return traits & t; }
 };

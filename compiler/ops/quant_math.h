@@ -10,19 +10,11 @@
 
 #include <cstdint>
 
+#include "compiler/support/fpmath.h"
 #include "compiler/types/dtype.h"
 #include "compiler/types/quant.h"
 
 namespace npuc {
-
-// round_half_even, exact for every finite f32; infinities and NaN stay.
-inline float RoundHalfEven(float v) {
-  // Adding and taking away 1.5 * 2^23 leaves an integer rounded by the current mode (nearest even): branch-free and vectorisable.
-  const float magic = 12582912.0f;
-  const float a = v < 0 ? -v : v;
-  const float r = (v + magic) - magic;
-  return a < 4194304.0f ? r : (a < 8388608.0f ? (v < 0 ? -((a + 8388608.0f) - 8388608.0f) : (a + 8388608.0f) - 8388608.0f) : v);
-}
 
 // Least and greatest value of a quantised type, as f32 (i32's greatest is the greatest f32 below 2^31).
 struct QuantRange {
@@ -49,7 +41,7 @@ inline float DequantizeValue(int32_t q, float s, int32_t z) {
 
 // What quantise does after the division or the requantising multiply.
 inline int32_t RoundAndClamp(float v, int32_t z, QuantRange range) {
-  float r = RoundHalfEven(v) + static_cast<float>(z);
+  float r = fpmath::RoundHalfEven(v) + static_cast<float>(z);
   if (!(r == r))
     return z;
   r = r < range.lo ? range.lo : r > range.hi ? range.hi : r;
