@@ -17,7 +17,6 @@
 #include "backend/isa/isa.h"
 #include "backend/memory/allocate.h"
 #include "backend/verify/hazards.h"
-#include "compiler/ir/text.h"
 #include "compiler/program/lower_context.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/status.h"
@@ -202,7 +201,9 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
 
   // --- steps ---
   llvm::DenseMap<const uint8_t*, int64_t> external;  // host constants already in the const section, by address
+  std::vector<uint32_t> step_index;  // program step -> file step (empty segments vanish)
   for (auto& step : p.steps) {
+    step_index.push_back(static_cast<uint32_t>(file.steps.size()));
     if (auto* segment = std::get_if<program::NpuSegment>(&step)) {
       if (segment->commands.empty()) continue;
       container::NpuStep npu_step;
@@ -246,8 +247,7 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
         out.nodes.push_back(std::move(info));
       });
     }
-    PrintOptions print;
-    print.external = [&](const Tensor& t) -> std::optional<ExternalRange> {
+    const ExternalWriter write_external = [&](const Tensor& t) -> std::optional<ExternalRange> {
       if (t.dtype() == DType::String || t.is_splat() || t.num_stored_bytes() < kExternalBytes) return std::nullopt;
       auto [it, fresh] = external.try_emplace(t.bytes(), file.const_bytes);
       if (fresh) {
@@ -261,7 +261,7 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
       }
       return ExternalRange{it->second, t.num_stored_bytes()};
     };
-    out.ir = Print(*h.module, print);
+    out.ir = PrintWithExternal(*h.module, write_external);
     file.steps.push_back(std::move(out));
     r.host_steps.push_back({host.nodes});
   }
@@ -274,7 +274,7 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
     out.type = c.value->type();
     out.view = c.view;
     Substitute(out.view.address, a.address);
-    out.step = c.step;
+    out.step = step_index[c.step];
     out.command = c.command;
     file.captures.push_back(std::move(out));
   }

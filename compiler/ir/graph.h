@@ -8,7 +8,9 @@
 #pragma once
 
 #include <functional>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -240,11 +242,26 @@ Status SortTopologically(Graph& g);
 // op.verify says, at the node.
 Status Verify(const Module& m);
 
-// Text form. Print -> parse -> same hash. Big constants print as dense<hex xxh3 of bytes> unless `with_data`; only text printed
+// Text form. Print -> parse -> same hash. Small constants print as lists, big ones as base64, or elided (a hash) without data; only text printed
 // with data parses back. Grammar: docs/ir.md.
 std::string Print(const Module& m, bool with_data = true);
 std::string PrintNode(const Node& n);  // one line, no data
 StatusOr<std::unique_ptr<Module>> ParseModule(std::string_view text, std::string_view file = "<text>");
+
+// Constants kept outside the text, as `external<OFFSET, BYTES>`: a host step's weights lie in model.bin's const section.
+struct ExternalRange {
+  int64_t offset, bytes;
+};
+// The range where a tensor's bytes lie outside; nullopt: print it inside.
+using ExternalWriter = std::function<std::optional<ExternalRange>(const Tensor&)>;
+// The bytes at a range, kept alive by the owner; an error for ranges that are not there. `bytes` is what the type needs.
+struct ExternalData {
+  const uint8_t* data;
+  std::shared_ptr<const void> owner;
+};
+using ExternalReader = std::function<StatusOr<ExternalData>(ExternalRange)>;
+std::string PrintWithExternal(const Module& m, const ExternalWriter& external);
+StatusOr<std::unique_ptr<Module>> ParseModule(std::string_view text, std::string_view file, const ExternalReader& external);
 uint64_t Hash(const Module& m);  // structure, types, attributes, data, origins
 
 }  // namespace npuc

@@ -15,7 +15,8 @@ constexpr int kMaxBodyDepth = 200;
 
 class Parser : text::ValueParser {
  public:
-  Parser(std::string_view text, std::string_view file) : ValueParser(text, file), module_(std::make_unique<Module>()) {}
+  Parser(std::string_view text, std::string_view file, const ExternalReader* external = nullptr)
+      : ValueParser(text, file, external), module_(std::make_unique<Module>()) {}
 
   StatusOr<std::unique_ptr<Module>> Run() {
     if (!ParseModule()) return status();
@@ -239,5 +240,9 @@ bool Parser::ParseNode(Graph& g) {
 }  // namespace
 
 StatusOr<std::unique_ptr<Module>> ParseModule(std::string_view text, std::string_view file) { return Parser(text, file).Run(); }
+
+StatusOr<std::unique_ptr<Module>> ParseModule(std::string_view text, std::string_view file, const ExternalReader& external) {
+  return Parser(text, file, &external).Run();
+}
 
 }  // namespace npuc

@@ -13,7 +13,7 @@ using text::AppendQuoted;
 
 class Printer {
  public:
-  explicit Printer(bool with_data) : with_data_(with_data) {}
+  explicit Printer(bool with_data, const ExternalWriter* external = nullptr) : with_data_(with_data), external_(external) {}
 
   void PrintModule(const Module& m) {
     out_ += "module ";
@@ -104,6 +104,7 @@ class Printer {
 
   std::string out_;
   bool with_data_;
+  const ExternalWriter* external_;
 };
 
 void Printer::PrintElement(const Tensor& t, int64_t i) {
@@ -159,6 +160,12 @@ void Printer::PrintTensor(const Tensor& t, const Type* implied) {
     out_ += "dense<>";
     return;
   }
+  if (external_)
+    if (const std::optional<ExternalRange> range = (*external_)(t)) {
+      out_ += "external<";
+      type(false);
+      return Format("{}, {}>", range->offset, range->bytes);
+    }
   if (t.is_splat()) {
     out_ += "splat<";
     type(false);
@@ -280,6 +287,12 @@ void Printer::PrintGraph(const Graph& g, int depth) {
 
 std::string Print(const Module& m, bool with_data) {
   Printer p(with_data);
+  p.PrintModule(m);
+  return p.Take();
+}
+
+std::string PrintWithExternal(const Module& m, const ExternalWriter& external) {
+  Printer p(true, &external);
   p.PrintModule(m);
   return p.Take();
 }

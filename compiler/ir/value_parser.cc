@@ -305,7 +305,7 @@ bool ValueParser::ParseElement(DType dtype, uint8_t* out) {
   }
 }
 
-// At dense, splat, base64 or elided.
+// At dense, splat, base64, external or elided.
 bool ValueParser::ParseTensor(const Type* implied, Tensor* out) {
   const Token at = token();
   Next();
@@ -335,6 +335,16 @@ bool ValueParser::ParseTensor(const Type* implied, Tensor* out) {
   auto wrong_count = [&](size_t found) {
     return ErrorAt(at, "E0210", fmt::format("found {} elements, expected {} for {}{}", found, count, Name(dtype), ToString(dims)));
   };
+  if (at.text == "external") {
+    ExternalRange range;
+    if (!ParseInt(&range.offset) || !Expect(",") || !ParseInt(&range.bytes)) return false;
+    if (!external_) return ErrorAt(at, "E0210", "the text refers to data outside it");
+    if (dtype == DType::String || count > range.bytes || count * size != range.bytes) return wrong_count(size ? range.bytes / size : 0);
+    StatusOr<ExternalData> data = (*external_)(range);
+    if (!data.ok()) return ErrorAt(at, "E0210", std::string(data.status().message()));
+    *out = Tensor::View(dtype, dims, data->data, data->owner);
+    return Expect(">");
+  }
   if (at.text == "base64") {
     if (dtype == DType::String) return Error("E0210", "strings as base64; write dense<...>");
     std::vector<char> bytes;
@@ -376,7 +386,7 @@ bool ValueParser::ParseListAttribute(std::string_view kind, const AttrSpec* spec
   if (k.empty()) {
     if (token().kind == Token::String)
       k = "strings";
-    else if (token().Is("dense") || token().Is("splat") || token().Is("base64") || token().Is("elided"))
+    else if (token().Is("dense") || token().Is("splat") || token().Is("base64") || token().Is("external") || token().Is("elided"))
       k = "tensors";
     else if (spec && spec->kind == AttrKind::Floats)
       k = "floats";
@@ -405,7 +415,7 @@ bool ValueParser::ParseListAttribute(std::string_view kind, const AttrSpec* spec
   } else {
     std::vector<Tensor> v;
     if (!ParseList("]", [&] {
-          if (!(token().Is("dense") || token().Is("splat") || token().Is("base64") || token().Is("elided"))) return Fail("a tensor");
+          if (!(token().Is("dense") || token().Is("splat") || token().Is("base64") || token().Is("external") || token().Is("elided"))) return Fail("a tensor");
           return ParseTensor(nullptr, &v.emplace_back());
         }))
       return false;
@@ -424,7 +434,7 @@ bool ValueParser::ParseAttribute(const AttrSpec* spec, const Type* implied, Attr
   if (Accept("[")) return ParseListAttribute("", spec, out);
   for (std::string_view kind : {"ints", "floats", "strings", "tensors"})
     if (Accept(kind)) return Expect("[") && ParseListAttribute(kind, spec, out);
-  if (t.Is("dense") || t.Is("splat") || t.Is("base64") || t.Is("elided")) {
+  if (t.Is("dense") || t.Is("splat") || t.Is("base64") || t.Is("external") || t.Is("elided")) {
     Tensor tensor;
     if (!ParseTensor(implied, &tensor)) return false;
     *out = std::move(tensor);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/ir/attribute.h"
+#include "compiler/ir/graph.h"
 #include "compiler/ir/lexer.h"
 #include "compiler/ir/op_def.h"
 
@@ -12,7 +13,8 @@ namespace npuc::text {
 // Every Parse... function returns false once something is wrong; the first problem stays in status().
 class ValueParser {
  public:
-  ValueParser(std::string_view text, std::string_view file) : lexer_(text), file_(file) {}
+  ValueParser(std::string_view text, std::string_view file, const ExternalReader* external)
+      : lexer_(text), file_(file), external_(external) {}
 
   const Status& status() const { return status_; }
   const Token& token() const { return lexer_.token(); }
@@ -57,6 +59,7 @@ class ValueParser {
 
   Lexer lexer_;
   std::string file_;
+  const ExternalReader* external_;
   Status status_;
   int depth_ = 0;  // of nested types
 };
