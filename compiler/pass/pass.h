@@ -8,13 +8,12 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/pass/npu_op.h"
 #include "compiler/pass/op_selector.h"
 #include "compiler/support/diagnostic.h"
 
 namespace npuc {
 
-struct Target;
-class NpuOps;
 class ThreadPool;
 
 enum class Precision : uint8_t { Auto, Fp16, Int8, Int16, Fp32 };
@@ -64,6 +63,10 @@ class PassContext {
   void AddRemark(const Node& node, std::string message);
   const std::vector<Remark>& remarks() const { return remarks_; }
 
+  // Why ONNX nodes are not on the NPU: all rules that they break, in the order found, each once.
+  void AddReasons(const Origin& nodes, llvm::ArrayRef<Violation> why);
+  const std::map<OriginId, std::vector<Violation>>& reasons() const { return reasons_; }
+
   // Asked before each optional rewrite; false once `rewrite_limit` of them were allowed: bisecting that number finds the rewrite that
   // breaks a model.
   bool MayRewrite() { return rewrites_++ < rewrite_limit; }
@@ -75,6 +78,7 @@ class PassContext {
  private:
   std::map<std::string, int64_t, std::less<>> counters_;
   std::vector<Remark> remarks_;
+  std::map<OriginId, std::vector<Violation>> reasons_;
   int64_t rewrites_ = 0;
 };
 
