@@ -92,6 +92,7 @@ struct MicroOp {
   }
 };
 using MicroOps = std::vector<MicroOp>;  // 1..8
+inline constexpr int kMaxMicroOps = 8;
 // When the chain ends in f32 and the output view is f16, the result is rounded once; an f32 view takes it as it is.
 
 // One entry of the per-channel table, 16 bytes in SRAM: bias (i64 little-endian; integer accumulators use its low 32 or 48 bits; float
@@ -259,6 +260,10 @@ struct Elem {
     v("imm", s.imm);
   }
 };
+
+inline constexpr int kLut8Bytes = 256;
+inline constexpr int kLut16Bytes = 513 * 2;
+inline int LutBytes(DType t) { return ByteSize(t) == 2 ? kLut16Bytes : kLut8Bytes; }
 
 // 8-bit: out = table[in] (index q - IntMin), 256 bytes. i16: 513 i16 knots, linear between, round half to even.
 struct Lut {

@@ -1,0 +1,60 @@
+#include "backend/isa/names.h"
+
+namespace npuc::isa {
+
+std::string_view Name(ElemFn f) {
+  return EnumName(f);
+}
+std::string_view Name(Opcode o) {
+  return EnumName(o);
+}
+std::string_view Name(Engine e) {
+  return EnumName(e);
+}
+std::string_view Name(Region r) {
+  return EnumName(r);
+}
+
+std::string_view PassesRow(ElemFn f) {
+  static constexpr std::string_view rows[] = {
+#define NPUC_X(name, row) #row,
+      NPUC_ELEM_FUNCTIONS(NPUC_X)
+#undef NPUC_X
+  };
+  const auto i = static_cast<size_t>(f);
+  return i < std::size(rows) ? rows[i] : std::string_view("?");
+}
+
+int NumOperands(ElemFn f) {
+  switch (f) {
+  case ElemFn::Select:
+    return 3;
+  case ElemFn::Add:
+  case ElemFn::Sub:
+  case ElemFn::Mul:
+  case ElemFn::Div:
+  case ElemFn::Mod:
+  case ElemFn::Fmod:
+  case ElemFn::Min:
+  case ElemFn::Max:
+  case ElemFn::Pow:
+  case ElemFn::Equal:
+  case ElemFn::Less:
+  case ElemFn::LessEqual:
+  case ElemFn::Greater:
+  case ElemFn::GreaterEqual:
+  case ElemFn::And:
+  case ElemFn::Or:
+  case ElemFn::Xor:
+  case ElemFn::PRelu:
+    return 2;
+  default:
+    return 1;
+  }
+}
+
+Opcode OpcodeOf(const Command &c) {
+  return std::visit([](const auto &b) { return std::decay_t<decltype(b)>::kOpcode; }, c.body);
+}
+
+} // namespace npuc::isa
