@@ -1,5 +1,7 @@
 #include "backend/isa/names.h"
 
+#include "compiler/support/status.h"
+
 namespace npuc::isa {
 
 std::string_view Name(ElemFn f) {
@@ -15,14 +17,14 @@ std::string_view Name(Region r) {
   return EnumName(r);
 }
 
-std::string_view PassesRow(ElemFn f) {
-  static constexpr std::string_view rows[] = {
-#define NPUC_X(name, row) #row,
+VpuFunction PassesRow(ElemFn f) {
+  static constexpr VpuFunction rows[] = {
+#define NPUC_X(name, row) ParseVpuFunction(#row).value(),
       NPUC_ELEM_FUNCTIONS(NPUC_X)
 #undef NPUC_X
   };
-  const auto i = static_cast<size_t>(f);
-  return i < std::size(rows) ? rows[i] : std::string_view("?");
+  NPUC_CHECK(static_cast<size_t>(f) < std::size(rows), "function {}", static_cast<int>(f));
+  return rows[static_cast<size_t>(f)];
 }
 
 int NumOperands(ElemFn f) {

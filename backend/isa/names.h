@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backend/isa/commands.h"
+#include "compiler/target/vpu_function.h"
 
 namespace npuc::isa {
 
@@ -53,7 +54,7 @@ template <> inline std::string_view EnumName<DType>(DType t) {
   return npuc::Name(t);
 }
 
-// Row of the target's passes table that prices a function ("exp", "compare", ...).
-std::string_view PassesRow(ElemFn f);
+// The row of the target's passes table that prices a function.
+VpuFunction PassesRow(ElemFn f);
 
 } // namespace npuc::isa

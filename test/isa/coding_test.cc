@@ -1,4 +1,5 @@
-// Encoder and decoder: the words are what docs/npu-isa.md says, random commands come back equal, and every other word sequence is refused.
+// Encoder and decoder: the words are what docs/npu-isa.md says, random commands come back equal, and every other word
+// sequence is refused.
 #include <gtest/gtest.h>
 
 #include "backend/isa/isa.h"
@@ -24,16 +25,20 @@ Dma SmallDma() {
   return d;
 }
 
-Stream Ended(Command c) { return {std::move(c), Command()}; }
+Stream Ended(Command c) {
+  return {std::move(c), Command()};
+}
 
-std::string Refusal(const std::vector<uint32_t>& words) {
+std::string Refusal(const std::vector<uint32_t> &words) {
   const auto s = Decode(words);
-  if (s.ok()) return "accepted";
+  if (s.ok())
+    return "accepted";
   EXPECT_EQ(ErrorCode(s.status()), "E0604");
   return std::string(Message(s.status()));
 }
-testing::AssertionResult Has(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+testing::AssertionResult Has(const std::string &text, const std::string &part) {
+  if (text.find(part) != std::string::npos)
+    return testing::AssertionSuccess();
   return testing::AssertionFailure() << "'" << text << "' lacks '" << part << "'";
 }
 
@@ -45,11 +50,32 @@ TEST(Encode, WordsOfADma) {
   Encode(c, &w);
   // opcode 1, engine 1, 26 words: 6 header, 1 mask, 9 for src, 10 for dst with its zero.
   const std::vector<uint32_t> expected = {
-      1 | 1 << 8 | 26u << 16, 9, 1, 0, 2, 3,
-      0b11,                                                     // src, dst
-      3 | 3 << 8 | 1u << 16, 0x40, 0 | 3u << 16, 4 | 2u << 16,  // i8 in io1; n-1, h-1; w-1, c-1
-      2 | 0u << 16, 60, 60, 15, 3,                              // c_block-1, c0; strides n, c1, h, w
-      3 | 2 << 8 | 1 << 12 | 1 << 14, 0x100, 0 | 3u << 16, 4 | 2u << 16, 15, 320, 320, 80, 16, static_cast<uint32_t>(-7),
+      1 | 1 << 8 | 26u << 16,
+      9,
+      1,
+      0,
+      2,
+      3,
+      0b11, // src, dst
+      3 | 3 << 8 | 1u << 16,
+      0x40,
+      0 | 3u << 16,
+      4 | 2u << 16, // i8 in io1; n-1, h-1; w-1, c-1
+      2 | 0u << 16,
+      60,
+      60,
+      15,
+      3, // c_block-1, c0; strides n, c1, h, w
+      3 | 2 << 8 | 1 << 12 | 1 << 14,
+      0x100,
+      0 | 3u << 16,
+      4 | 2u << 16,
+      15,
+      320,
+      320,
+      80,
+      16,
+      static_cast<uint32_t>(-7),
   };
   EXPECT_EQ(w, expected);
   EXPECT_EQ(EncodedWords(c), 26);
@@ -65,7 +91,8 @@ TEST(Encode, SmallFieldsShareWords) {
   std::vector<uint32_t> w;
   Encode(CommandOf(Engine::VPU, p), &w);
   // kind (field 0), kernel_h (5), kernel_w (6), count_include_pad (15); 8 + 16 bits, then 16 + 8.
-  EXPECT_EQ(std::vector<uint32_t>(w.begin() + 6, w.end()), (std::vector<uint32_t>{1u << 0 | 1u << 5 | 1u << 6 | 1u << 15, 1 | 3 << 8, 5 | 1 << 16}));
+  EXPECT_EQ(std::vector<uint32_t>(w.begin() + 6, w.end()),
+            (std::vector<uint32_t>{1u << 0 | 1u << 5 | 1u << 6 | 1u << 15, 1 | 3 << 8, 5 | 1 << 16}));
 }
 
 TEST(Encode, EndIsAHeader) {
@@ -86,7 +113,7 @@ TEST(EncodeDeathTest, SymbolicBuffersAreNeverEncoded) {
   Dma d = SmallDma();
   d.src.address = {Region::Buffer, 3, 0};
   const Command c = CommandOf(Engine::LD, d);
-  EXPECT_EQ(EncodedWords(c), 26);  // but counted
+  EXPECT_EQ(EncodedWords(c), 26); // but counted
   std::vector<uint32_t> w;
   EXPECT_DEATH(Encode(c, &w), "symbolic buffer");
 }
@@ -192,5 +219,5 @@ TEST(Decode, OutputStagesHaveOneToEightOperations) {
   EXPECT_TRUE(Has(Refusal(w), "0 micro-operations"));
 }
 
-}  // namespace
-}  // namespace npuc::isa
+} // namespace
+} // namespace npuc::isa

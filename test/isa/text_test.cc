@@ -32,11 +32,11 @@ TEST(Text, Listing) {
   cmd.layer = 3;
   cmd.wait = {2, 0, 0, 7};
   cmd.body = c;
-  EXPECT_EQ(Disassemble(cmd),
-            "MXU CONV layer=3 wait=[LD:2,VPU:7] in=sram+0x40 i8 [1,10,10,16]/16 out=sram+0x4000 i8 [1,8,8,20]/16 tail=fill zero=-128 "
-            "weights=sram+0x8000 weight_bytes=4608 table=sram+0xa000 kernel_h=3 kernel_w=3 in_zero=5 "
-            "operands=[{}, {view=sram+0xf0 i8 [1,8,8,8]/16+4 {1600,1600,160,16} quant=0.25:3}] "
-            "stage=[Scale Quantise{requant=1 dtype=i8 quant=0.5:-128}]");
+  EXPECT_EQ(Disassemble(cmd), "MXU CONV layer=3 wait=[LD:2,VPU:7] in=sram+0x40 i8 [1,10,10,16]/16 out=sram+0x4000 i8 "
+                              "[1,8,8,20]/16 tail=fill zero=-128 "
+                              "weights=sram+0x8000 weight_bytes=4608 table=sram+0xa000 kernel_h=3 kernel_w=3 in_zero=5 "
+                              "operands=[{}, {view=sram+0xf0 i8 [1,8,8,8]/16+4 {1600,1600,160,16} quant=0.25:3}] "
+                              "stage=[Scale Quantise{requant=1 dtype=i8 quant=0.5:-128}]");
   const auto back = Assemble(Disassemble(cmd));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, cmd);
@@ -72,8 +72,8 @@ TEST(Text, RandomCommandsComeBackEqual) {
 
 TEST(Text, BrokenLinesAreRefused) {
   struct {
-    const char* line;
-    const char* what;
+    const char *line;
+    const char *what;
   } cases[] = {
       {"", "column 1: '' is no engine"},
       {"XX DMA", "'XX' is no engine"},
@@ -91,7 +91,7 @@ TEST(Text, BrokenLinesAreRefused) {
       {"VPU ELEM in_quant=[1:0, 1:0]", "',' expected"},
       {"LD DMA wait=[LD:2", "']' expected"},
   };
-  for (const auto& c : cases) {
+  for (const auto &c : cases) {
     const auto r = Assemble(c.line);
     ASSERT_FALSE(r.ok()) << c.line;
     EXPECT_EQ(ErrorCode(r.status()), "E0604");
@@ -99,5 +99,5 @@ TEST(Text, BrokenLinesAreRefused) {
   }
 }
 
-}  // namespace
-}  // namespace npuc::isa
+} // namespace
+} // namespace npuc::isa
