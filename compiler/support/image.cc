@@ -21,6 +21,7 @@ struct Decoded {
   Image image;
   std::vector<uint8_t *> rows;
   std::string error;
+  bool adobe = false; // CMYK is stored inverted: 255 is no ink
 
   bool Allocate(uint64_t width, uint64_t height, int channels) {
     if (width == 0 || height == 0 || width > kMaxPixels || height > kMaxPixels || width * height > kMaxPixels) {
@@ -122,6 +123,7 @@ bool DecodeJpeg(std::span<const uint8_t> bytes, Decoded *out) {
   jpeg_create_decompress(&jpeg);
   jpeg_mem_src(&jpeg, bytes.data(), bytes.size());
   jpeg_read_header(&jpeg, TRUE);
+  out->adobe = jpeg.saw_Adobe_marker;
   jpeg.out_color_space = jpeg.jpeg_color_space == JCS_GRAYSCALE                                   ? JCS_GRAYSCALE
                          : jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK ? JCS_CMYK
                                                                                                   : JCS_RGB;
@@ -137,12 +139,13 @@ bool DecodeJpeg(std::span<const uint8_t> bytes, Decoded *out) {
   return good;
 }
 
-// Adobe writes CMYK inverted; 255 is no ink.
-void CmykToRgb(Image *image) {
+void CmykToRgb(Image *image, bool inverted) {
   std::vector<uint8_t> rgb(image->pixels.size() / 4 * 3);
+  const int flip = inverted ? 0 : 255;
   for (size_t i = 0; i < rgb.size() / 3; ++i)
     for (size_t c = 0; c < 3; ++c)
-      rgb[3 * i + c] = static_cast<uint8_t>((image->pixels[4 * i + c] * image->pixels[4 * i + 3] + 127) / 255);
+      rgb[3 * i + c] =
+          static_cast<uint8_t>(((image->pixels[4 * i + c] ^ flip) * (image->pixels[4 * i + 3] ^ flip) + 127) / 255);
   image->pixels = std::move(rgb);
   image->channels = 3;
 }
@@ -189,7 +192,7 @@ StatusOr<Image> DecodeImage(std::span<const uint8_t> bytes, std::string_view nam
     if (!DecodeJpeg(bytes, &decoded))
       return AtFile(Error("E0104", fmt::format("cannot decode JPEG: {}", decoded.error)), name);
     if (decoded.image.channels == 4)
-      CmykToRgb(&decoded.image);
+      CmykToRgb(&decoded.image, decoded.adobe);
   } else {
     return AtFile(Error("E0104", "neither a PNG nor a JPEG file", "convert the image to PNG or JPEG"), name);
   }
