@@ -46,9 +46,7 @@ set(Protobuf_USE_STATIC_LIBS ON)
 find_package(Protobuf REQUIRED MODULE)
 include(NpucOnnxProto)
 
-find_library(NPUC_ONEDNN_LIB NAMES dnnl REQUIRED)
-add_library(npuc_onednn INTERFACE)
-target_link_libraries(npuc_onednn INTERFACE ${NPUC_ONEDNN_LIB})
+include(NpucOneDnn)
 
 find_library(NPUC_HIGHWAY_LIB NAMES hwy REQUIRED)
 add_library(npuc_highway INTERFACE)
