@@ -26,6 +26,9 @@ function(npuc_test_area area)
   target_compile_definitions(${area}_test PRIVATE
     NPUC_SOURCE_DIR="${CMAKE_SOURCE_DIR}" NPUC_BUILD_DIR="${CMAKE_BINARY_DIR}")
   target_compile_options(${area}_test PRIVATE -Wno-dangling-else) # EXPECT_* after an if
+  if(area STREQUAL text AND TARGET npu-opt)
+    add_dependencies(text_test npu-opt) # the .ir tests run it
+  endif()
   gtest_discover_tests(${area}_test DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     PROPERTIES LABELS ${area} DISCOVERY_TIMEOUT 60)
 endfunction()

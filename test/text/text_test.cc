@@ -20,9 +20,11 @@
 
 #include <fmt/format.h>
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/FileCheck/FileCheck.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace {
 
