@@ -37,7 +37,8 @@ Value* Rewriter::Constant(Tensor t, std::string_view name, QuantRef quant) {
 
 void Rewriter::ReplaceValue(Value* old, Value* with) {
   const bool was_output = old->is_graph_output();
-  const bool takes_name = fresh_.erase(with) || (was_output && with->def() && !with->is_graph_output());
+  // An input's name is the model's signature: it goes to nobody.
+  const bool takes_name = old->def() && (fresh_.erase(with) || (was_output && with->def() && !with->is_graph_output()));
   old->ReplaceAllUsesWith(with);
   changed_ = true;
   if (!takes_name) return;

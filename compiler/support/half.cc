@@ -9,7 +9,11 @@ namespace {
 
 #if defined(__x86_64__)
 bool HasF16C() {
+#ifdef __clang__ // clang 14 does not know f16c here; every processor with AVX2 has it
+  static const bool has = __builtin_cpu_supports("avx2");
+#else
   static const bool has = __builtin_cpu_supports("avx") && __builtin_cpu_supports("f16c");
+#endif
   return has;
 }
 

@@ -275,6 +275,20 @@ TEST(Rewriter, InputsKeepTheirNamesWhenReturned) {
   EXPECT_TRUE(Verify(**m).ok());
 }
 
+TEST(Rewriter, InputsKeepTheirNamesWhenReplaced) {
+  auto m = ParseModule("graph (%x: f32[2]) { %y: f32[2] = Relu(%x) return %y }");
+  Graph& g = (*m)->main();
+  Rewriter rw(&g.nodes().front());
+  Value* in = g.input(0);
+  Node* clip = rw.Create("Clip", {in}, {}, {in->type()});
+  rw.ReplaceValue(in, clip->result());
+  clip->set_operand(0, in);
+  EXPECT_EQ(in->name(), "x");
+  EXPECT_EQ(g.output(0)->def()->operand(0), clip->result());
+  EXPECT_EQ(clip->result()->name(), "Clip");
+  EXPECT_TRUE(Verify(**m).ok()) << Verify(**m);
+}
+
 TEST(Rewriter, ExistingValueTakesOverAnOutputsNameButNotAnothers) {
   auto m = ParseModule(R"(graph (%x: f32[2]) {
       %a: f32[2] = Relu(%x)
