@@ -27,6 +27,9 @@ npuc_patch_proto("message FunctionProto {" "attribute_proto = 11"
   "  repeated AttributeProto attribute_proto = 11;")
 npuc_patch_proto("message FunctionProto {" "optional string overload = 13"
   "  optional string overload = 13;\n  repeated ValueInfoProto value_info = 12;")
+# Ours: where compiler/onnx/wire.cc left a long raw_data.
+npuc_patch_proto("message TensorProto {" "npuc_raw_index"
+  "  optional uint64 npuc_raw_index = 530000001;")
 npuc_patch_proto("    Sequence sequence_type = 4;" "Opaque opaque_type = 7" "    Opaque opaque_type = 7;")
 npuc_patch_proto("message TypeProto {" "message Opaque {"
   "  message Opaque {\n    optional string domain = 1;\n    optional string name = 2;\n  }")
