@@ -32,10 +32,10 @@ StatusOr<TensorSource::External> Open(const std::string& location, const std::st
   const fs::path relative(location);
   if (location.empty()) return Error("E0105", fmt::format("external data of tensor '{}' names no file (location)", tensor));
   if (location.find('\0') != std::string::npos || relative.is_absolute() || location.find('\\') != std::string::npos)
-    return Error("E0210", fmt::format("external data of tensor '{}': location '{}' is not a relative path", tensor, location), help);
+    return Error("E0208", fmt::format("external data of tensor '{}': location '{}' is not a relative path", tensor, location), help);
   for (const auto& part : relative)
     if (part == "..")
-      return Error("E0210", fmt::format("external data of tensor '{}': location '{}' leaves the model's folder", tensor, location), help);
+      return Error("E0208", fmt::format("external data of tensor '{}': location '{}' leaves the model's folder", tensor, location), help);
   if (source.folder.empty())
     return Error("E0105", fmt::format("external data of tensor '{}' in '{}': the model was not read from a file", tensor, location));
   std::error_code error;
@@ -46,7 +46,7 @@ StatusOr<TensorSource::External> Open(const std::string& location, const std::st
     return Error("E0105", fmt::format("external data file '{}' of tensor '{}' is missing", location, tensor),
                  "put the file beside the model, under the name that the model gives");
   if (!IsInside(folder, file))
-    return Error("E0210", fmt::format("external data of tensor '{}': '{}' is a link that leaves the model's folder", tensor, location), help);
+    return Error("E0208", fmt::format("external data of tensor '{}': '{}' is a link that leaves the model's folder", tensor, location), help);
   if (!fs::is_regular_file(file, error))
     return Error("E0105", fmt::format("external data file '{}' of tensor '{}' is not a regular file", location, tensor));
   NPUC_ASSIGN_OR_RETURN(auto mapped, MappedFile::Open(file.string()));

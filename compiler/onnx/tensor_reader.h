@@ -27,7 +27,7 @@ struct TensorSource {
 };
 
 // Dense tensor of a TensorProto. Data that lie aligned in a mapped file are viewed, other data copied once. Sub-byte types are
-// unpacked to one element a byte. E0206: data that do not fit dtype and dims; E0105, E0210: external data.
+// unpacked to one element a byte. E0206: data that do not fit dtype and dims; E0105, E0208: external data.
 StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, TensorSource& source);
 // The dense tensor of a sparse one.
 StatusOr<Tensor> ReadSparseTensor(const ::onnx::SparseTensorProto& proto, TensorSource& source);
