@@ -1,11 +1,14 @@
 // TensorProto, SequenceProto, OptionalProto and MapProto files (test data, inputs and outputs of npu-run).
 #include "compiler/onnx/tensor_proto.h"
 
+#include <cstring>
+
 #include "compiler/onnx/tensor_reader.h"
 #include "compiler/onnx/wire.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/mapped_file.h"
+#include "compiler/support/npy.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "onnx/onnx-data.pb.h"
 
@@ -174,7 +177,27 @@ StatusOr<EvalValue> ReadValueFile(const std::string& path, const Type& type) {
   return v;
 }
 
+StatusOr<Tensor> TensorFromNpy(const NpyArray& a, std::string_view name) {
+  DType dtype = DType::Undefined;
+  static constexpr std::pair<std::string_view, DType> kTypes[] = {
+      {"<f4", DType::F32}, {"<f8", DType::F64}, {"<f2", DType::F16}, {"|u1", DType::U8},  {"|i1", DType::I8},  {"|b1", DType::Bool}, {"<u2", DType::U16},
+      {"<i2", DType::I16}, {"<u4", DType::U32}, {"<i4", DType::I32}, {"<u8", DType::U64}, {"<i8", DType::I64}, {"<c8", DType::C64},  {"<c16", DType::C128}};
+  for (const auto& [descr, t] : kTypes)
+    if (a.descr == descr) dtype = t;
+  if (dtype == DType::Undefined)
+    return Error("E0403", fmt::format("array '{}' has NumPy type '{}', which no tensor has", name, a.descr), "convert it with numpy's astype");
+  if (a.bytes.empty() || reinterpret_cast<uintptr_t>(a.bytes.data()) % std::min(ByteSize(dtype), 8) == 0)
+    return Tensor::View(dtype, a.shape, a.bytes.data(), a.owner);
+  Tensor t = Tensor::Allocate(dtype, a.shape);
+  std::memcpy(t.mutable_bytes(), a.bytes.data(), a.bytes.size());
+  return t;
+}
+
 StatusOr<Tensor> ReadTensorFile(const std::string& path) {
+  if (path.size() > 4 && path.substr(path.size() - 4) == ".npy") {
+    NPUC_ASSIGN_OR_RETURN(NpyArray array, ReadNpy(path));
+    return TensorFromNpy(array, path);
+  }
   NPUC_ASSIGN_OR_RETURN(EvalValue v, ReadValueFile(path, Type()));
   return *v.tensor();
 }

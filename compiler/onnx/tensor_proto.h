@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "compiler/ir/op_def.h"
+#include "compiler/support/npy.h"
 
 namespace npuc {
 
@@ -12,6 +13,8 @@ namespace npuc {
 // optional is the empty EvalValue. E0103: damaged, or not that message; E0206: data that do not fit; external data are refused.
 StatusOr<EvalValue> ParseValueProto(std::string_view bytes, const Type& type);
 StatusOr<EvalValue> ReadValueFile(const std::string& path, const Type& type);
+// A NumPy array as a tensor (shares the bytes where they are aligned). E0403: a type that no tensor has.
+StatusOr<Tensor> TensorFromNpy(const NpyArray& array, std::string_view name);
 // A tensor from a .npy or TensorProto (.pb, anything else) file.
 StatusOr<Tensor> ReadTensorFile(const std::string& path);
 

@@ -28,6 +28,11 @@ public:
     for (size_t i = 0; i < inputs.size(); ++i)
       if (!inputs[i].is_none())
         g->input(i)->set_type(inputs[i]);
+    // Shapes of an earlier call, for other inputs, are no hints.
+    for (Node &n : g->nodes())
+      for (unsigned i = 0; i < n.num_results(); ++i)
+        if (!n.is_constant() && n.result(i)->type().is_tensor())
+          n.result(i)->type().set_shape(Shape::Unranked());
     NPUC_RETURN_IF_ERROR(InferShapes(*g, warnings_));
     outputs->clear();
     for (unsigned i = 0; i < g->num_outputs(); ++i)
