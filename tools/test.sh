@@ -26,8 +26,8 @@ start=$SECONDS
 fail() { echo "tools/test.sh: FAILED: $1"; exit 1; }
 
 third_party/install-deps.sh || fail "dependencies"
-cmake --preset "$preset" > "$root/build-$preset.log" 2>&1 || { cat "$root/build-$preset.log"; fail "configuration"; }
-rm -f "$root/build-$preset.log"
+mkdir -p "$build"
+cmake --preset "$preset" > "$build/configure.log" 2>&1 || { cat "$build/configure.log"; fail "configuration"; }
 cmake --build "$build" -- -j"$jobs" || fail "build"
 
 log="$build/ctest.log"
