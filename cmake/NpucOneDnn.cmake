@@ -47,5 +47,4 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/onednn/lazy_stubs.S CONTENT 
 
 add_library(npuc_onednn STATIC third_party/onednn/lazy.cc ${CMAKE_BINARY_DIR}/generated/onednn/lazy_stubs.S)
 target_compile_definitions(npuc_onednn PRIVATE NPUC_ONEDNN_SONAME="${soname}")
-target_include_directories(npuc_onednn PRIVATE ${CMAKE_SOURCE_DIR})
-target_link_libraries(npuc_onednn PUBLIC ${CMAKE_DL_LIBS})
+target_link_libraries(npuc_onednn PUBLIC npuc_base ${CMAKE_DL_LIBS})
