@@ -427,14 +427,15 @@ Status EmitMxu(const MxuProblem& p, const MxuTiles& tiles, const Stage& stage, P
                                   : FetchBroadcast(ctx, stage.operands[i].full, out_box, stage.operands[i].name);
     const View out = ctx.Tile(p.result, out_box, p.name + "/out");
 
-    for (int64_t oc = 0; oc < piece.noc; oc += tiles.tile_oc) {
-      const int64_t noc = std::min(tiles.tile_oc, piece.noc - oc);
-      for (int64_t h = 0; h < bh; h += tiles.tile_h) {
-        const int64_t nh = std::min(tiles.tile_h, bh - h);
-        const Span r = InputSpan(oh0 + h, nh, p.stride_h, p.kh, p.dilation_h, p.pad_top, p.ih);
-        for (int64_t w = 0; w < bw; w += tiles.tile_w) {
-          const int64_t nw = std::min(tiles.tile_w, bw - w);
-          const Span c = InputSpan(ow0 + w, nw, p.stride_w, p.kw, p.dilation_w, p.pad_left, p.iw);
+    // Rows outermost: the next layer can start on the first rows while the last ones are computed.
+    for (int64_t h = 0; h < bh; h += tiles.tile_h) {
+      const int64_t nh = std::min(tiles.tile_h, bh - h);
+      const Span r = InputSpan(oh0 + h, nh, p.stride_h, p.kh, p.dilation_h, p.pad_top, p.ih);
+      for (int64_t w = 0; w < bw; w += tiles.tile_w) {
+        const int64_t nw = std::min(tiles.tile_w, bw - w);
+        const Span c = InputSpan(ow0 + w, nw, p.stride_w, p.kw, p.dilation_w, p.pad_left, p.iw);
+        for (int64_t oc = 0; oc < piece.noc; oc += tiles.tile_oc) {
+          const int64_t noc = std::min(tiles.tile_oc, piece.noc - oc);
           std::array<isa::StageOperand, 2> operands;
           for (size_t i = 0; i < stage.operands.size(); ++i)
             operands[i] = {operand_block[i].Sub(0, h, w, oc, 1, nh, nw, noc), stage.operands[i].quant};
