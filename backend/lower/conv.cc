@@ -48,7 +48,7 @@ Geometry GeometryOf(const Node& n) {
   return g;
 }
 
-class ConvOp : public NpuOp {
+class ConvOp : public LoweredOp {
  public:
   void Check(const Node& n, const CheckContext& ctx, std::vector<Violation>* out) const override {
     RuleReport report(out);

@@ -16,7 +16,7 @@ const NpuOp& AnchorOp(const Node& n) {
   return *op;
 }
 
-class FusedOp : public NpuOp {
+class FusedOp : public LoweredOp {
  public:
   void Check(const Node& n, const CheckContext& ctx, std::vector<Violation>* out) const override {
     RuleReport report(out);

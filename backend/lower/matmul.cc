@@ -158,7 +158,7 @@ Status LowerDynamic(Stage& stage, const Value* a, const Value* b, LowerContext& 
 
 bool IsConstantMatrix(const Value* v) { return v->constant() && v->type().shape().rank() == 2; }
 
-class MatMulOp : public NpuOp {
+class MatMulOp : public LoweredOp {
  public:
   void Check(const Node& n, const CheckContext& ctx, std::vector<Violation>* out) const override {
     RuleReport report(out);
@@ -188,7 +188,7 @@ class MatMulOp : public NpuOp {
   std::vector<RuleDoc> rules() const override { return {kRank, kWeights, kWeightAxis, kBatch, kSize}; }
 };
 
-class GemmOp : public NpuOp {
+class GemmOp : public LoweredOp {
  public:
   void Check(const Node& n, const CheckContext& ctx, std::vector<Violation>* out) const override {
     RuleReport report(out);

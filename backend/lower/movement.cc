@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/lower/rules.h"
+#include "backend/lower/stage.h"
 #include "backend/lower/strided.h"
 #include "compiler/support/half.h"
 #include "compiler/support/status.h"
@@ -47,7 +48,7 @@ bool IsMovable(DType t) {
   return t != DType::String && !IsComplex(t) && (ByteSize(t) == 1 || ByteSize(t) == 2 || ByteSize(t) == 4 || t == DType::I64);
 }
 
-class MovementOp : public NpuOp {
+class MovementOp : public LoweredOp {
  public:
   explicit MovementOp(LayoutRule layout) : layout_(layout) {}
   LayoutRule layout_rule(const Node&) const override { return layout_; }

@@ -16,6 +16,12 @@ inline constexpr int kMaxStageOperands = 2;
 // Micro-operations that `node` takes when operand `through` arrives through the chain; nullopt when it can't be part of an output stage.
 std::optional<int> StageOpsOf(const Node& node, unsigned through, const CheckContext& ctx);
 
+// What all lowerings of this backend have in common.
+class LoweredOp : public NpuOp {
+ public:
+  std::optional<int> StageOps(const Node& node, unsigned through, const CheckContext& ctx) const override { return StageOpsOf(node, through, ctx); }
+};
+
 // An anchor with its stage: a lone Conv/ConvTranspose/Gemm/MatMul node, or the Fused node around one.
 struct Stage {
   const Node* anchor = nullptr;    // the Conv ... itself
