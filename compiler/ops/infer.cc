@@ -113,11 +113,9 @@ Type Quantised(const Node &node, Type inferred, const Type &stored) {
     inferred.set_dtype(stored.dtype());
     return inferred;
   }
-  const Value *first = node.operand(0);
-  if (node.op().has(kCopiesElements) && first && first->type().is_quantized() &&
-      inferred.dtype() == first->type().dtype()) {
-    if (first->type().quant()->per_tensor())
-      inferred.set_quant(first->type().quant());
+  if (node.op().has(kCopiesElements) && inferred.dtype() == quantised->type().dtype()) {
+    if (quantised->type().quant()->per_tensor())
+      inferred.set_quant(quantised->type().quant());
   } else if (inferred.dtype() == quantised->type().dtype()) {
     inferred.set_dtype(DType::F32);
   }
