@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/isa/commands.h"
+#include "compiler/support/mapped_file.h"
 #include "compiler/support/status.h"
 #include "compiler/types/type.h"
 
@@ -92,5 +93,6 @@ Status WriteModelFile(const ModelFile& m, const std::string& path);
 // Maps the file and proves header, section table, checksums, FlatBuffers and decoding; not yet the machine's rules: see backend/verify. Errors E06xx.
 // const_pieces has one piece, the mapping (kept alive by its owner).
 StatusOr<ModelFile> ReadModelFile(const std::string& path);
+StatusOr<ModelFile> ReadModelFile(const MappedFile& file);
 
 }  // namespace npuc::container
