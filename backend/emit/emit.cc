@@ -182,9 +182,10 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
       if (!b.data) work.push_back({&b, const_cast<uint8_t*>(file.const_pieces[k].data)});
       ++k;
     }
-    ParallelFor(threads, static_cast<int64_t>(work.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) work[i].first->fill(work[i].second);
-    });
+    auto fill = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) work[i].first->fill(work[i].second);
+    };
+    threads ? threads->ParallelFor(work.size(), 1, fill) : fill(0, work.size());
   }
   file.const_bytes = a.const_bytes;
 
@@ -239,13 +240,15 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
     for (size_t i = 0; i < h.inputs.size(); ++i) out.inputs.push_back(binding(h.inputs[i], hg.input(i)));
     for (size_t i = 0; i < h.outputs.size(); ++i) out.outputs.push_back(binding(h.outputs[i], hg.output(i)));
     for (const Node* n : host.nodes) {
-      WalkNodesWithin(*n, [&](const Node& inner) {
+      auto note = [&](const Node& inner) {
         if (inner.is_constant() || inner.is_return()) return;
         container::HostStep::NodeInfo info;
         info.op = inner.op().name;
         info.origins.assign(inner.origin().begin(), inner.origin().end());
         out.nodes.push_back(std::move(info));
-      });
+      };
+      note(*n);
+      for (unsigned i = 0; i < n->num_bodies(); ++i) WalkNodes(std::as_const(*n->body(i)), note);
     }
     const ExternalWriter write_external = [&](const Tensor& t) -> std::optional<ExternalRange> {
       if (t.dtype() == DType::String || t.is_splat() || t.num_stored_bytes() < kExternalBytes) return std::nullopt;

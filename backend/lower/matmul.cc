@@ -5,9 +5,10 @@
 // Leaves alone: Gemm with transA or a C that is not one row; simplify splits those.
 #include <algorithm>
 
+#include "backend/lower/broadcast.h"
 #include "backend/lower/conv.h"
 #include "backend/lower/stage.h"
-#include "compiler/support/status.h"
+#include "compiler/support/diagnostic.h"
 
 namespace npuc::lower {
 namespace {

@@ -19,6 +19,7 @@
 
 #include "backend/isa/isa.h"
 #include "backend/lower/broadcast.h"
+#include "compiler/support/diagnostic.h"
 
 namespace npuc::lower {
 

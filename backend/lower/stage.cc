@@ -155,7 +155,7 @@ StatusOr<Stage> BuildStage(const Node& node, LowerContext& ctx) {
   if (fused)
     for (unsigned i = 0; i < node.num_operands(); ++i) ctx.Bind(node.body(0)->input(i), node.operand(i));
 
-  s.ops.push_back({.kind = MicroKind::Scale});
+  s.ops.push_back(MicroOp{});  // Scale
   const Value* value = s.anchor->result();
   auto quantise = [&](const Value* v, bool requant) {
     MicroOp op;

@@ -11,8 +11,6 @@
 namespace npuc::lower {
 namespace {
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 int32_t Code(const Tensor& t, int64_t i) {
   if (t.is_splat()) i = 0;
   switch (t.dtype()) {
