@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "backend/lower/registry.h"
+#include "compiler/onnx/import.h"
 #include "compiler/ops/infer.h"
 #include "compiler/pass/pass_manager.h"
 #include "compiler/support/atomic_file.h"
@@ -19,6 +20,7 @@ struct Options {
   std::vector<std::string> deny_ops, preferred_ops, tiles, disabled, print_after;
   bool list_passes = false, no_data = false, no_verify = false, infer = false, remarks = false, counters = false, have_samples = false;
   int threads = 1;
+  ImportOptions import;
   PassOptions pass_options;
   PassManagerOptions manager;
   int64_t rewrite_limit = INT64_MAX;
@@ -41,7 +43,8 @@ std::string_view BaseName(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-StatusOr<std::unique_ptr<Module>> Load(const Options& o) {
+StatusOr<std::unique_ptr<Module>> Load(const Options& o, DiagnosticEngine& diagnostics) {
+  if (std::string_view(o.input).ends_with(".onnx")) return ImportModel(o.input, o.import, diagnostics);
   NPUC_ASSIGN_OR_RETURN(const std::string text, ReadInput(o.input));
   return ParseModule(text, BaseName(o.input));
 }
@@ -80,7 +83,7 @@ int Run(Options& o, const cli::Console& console) {
     for (const Pass& p : AllPasses()) text += fmt::format("{:<32} {}\n", p.name, p.doc);
     return cli::WriteStdout(text) ? cli::kDone : cli::kBadInput;
   }
-  if (o.input.empty()) return console.UsageError("no input (a file of IR text, or - for stdin)");
+  if (o.input.empty()) return console.UsageError("no input (a file of IR text, a model, or - for stdin)");
   if (Status s = Resolve(o); !s.ok()) {
     console.Fail(s);
     return cli::kUsage;
@@ -92,9 +95,12 @@ int Run(Options& o, const cli::Console& console) {
     console.Fail(pipeline.status());
     return cli::kUsage;
   }
-  auto module = Load(o);
-  if (!module.ok()) return console.Fail(module.status(), BaseName(o.input));
   DiagnosticEngine diagnostics;
+  auto module = Load(o, diagnostics);
+  if (!module.ok()) {
+    console.PrintAll(diagnostics);
+    return console.Fail(module.status(), BaseName(o.input));
+  }
   if (o.infer)
     if (Status s = InferShapes((*module)->main(), &diagnostics); !s.ok()) return console.Fail(s, BaseName(o.input));
   if (!o.no_verify)
@@ -126,11 +132,16 @@ int Main(int argc, char** argv) {
   CLI::App app("Runs passes on IR text and prints the result.", "npu-opt");
   Options o;
   cli::AddCommonFlags(app, console);
-  app.add_option("input", o.input, "IR text; - for stdin")->type_name("FILE");
+  app.add_option("input", o.input, "IR text, or a model (.onnx); - for text on stdin")->type_name("FILE");
   app.add_option("-o", o.output, "Where the result goes (default: stdout)")->type_name("FILE");
   app.add_option("--passes", o.passes, "Passes to run, in order")->type_name("A,B,...");
   app.add_flag("--list-passes", o.list_passes, "Print every pass");
   app.add_option("--target", o.target, "A preset or a YAML file")->type_name("NAME|FILE")->capture_default_str();
+  cli::AddRepeatable(app, "--dim", o.import.dims, "Fix a symbolic dim of a model")->type_name("NAME=N");
+  cli::AddRepeatable(app, "--input-shape", o.import.input_shapes, "Fix an input's shape of a model")->type_name("NAME=1x3x8x8");
+  cli::AddRepeatable(app, "--bind", o.import.binds, "Fix an input's value of a model")->type_name("NAME=VALUE|@FILE");
+  cli::AddRepeatable(app, "--input", o.import.inputs, "Import the part of a model that begins at this tensor")->type_name("TENSOR");
+  cli::AddRepeatable(app, "--output", o.import.outputs, "Import the part of a model that ends at this tensor")->type_name("TENSOR");
   app.add_flag("--infer", o.infer, "Infer types before the first pass");
   app.add_flag("--no-verify", o.no_verify, "Don't verify the input");
   app.add_flag("--no-data", o.no_data, "Print big constants as their hash");
