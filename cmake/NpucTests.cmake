@@ -20,6 +20,9 @@ function(npuc_test_area area)
   else()
     npuc_all_libraries(libs)
   endif()
+  if(area STREQUAL onnx)
+    list(PREPEND libs npuc_interp) # what was imported is run, too
+  endif()
   add_executable(${area}_test ${sources})
   target_link_libraries(${area}_test PRIVATE ${libs} npuc_base GTest::gtest GTest::gtest_main LLVMFileCheck
     LLVMSupport)
@@ -40,6 +43,12 @@ foreach(path ${areas})
     npuc_test_area(${area})
   endif()
 endforeach()
+
+# ONNX's own test cases in process; a tool of the tests, see its first lines.
+if(EXISTS ${CMAKE_SOURCE_DIR}/compiler/interp/interpreter.h)
+  add_executable(onnx_backend_run test/onnx/backend/onnx_backend_run.cc)
+  target_link_libraries(onnx_backend_run PRIVATE npuc_interp npuc_onnx npuc_base)
+endif()
 
 find_program(NPUC_PYTHON NAMES /usr/bin/python3 python3 REQUIRED)
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/project/*.py)
