@@ -61,7 +61,7 @@ StatusOr<Activation> ParseActivation(std::string_view name, std::optional<float>
 
 Status AddAndActivate(EvalContext &ctx, int z) {
   Tensor y = *ctx.results()[0].tensor();
-  if (ctx.has_operand(z)) {
+  if (z >= 0 && ctx.has_operand(z)) {
     NPUC_ASSIGN_OR_RETURN(y, BinaryMap<float, float, float>(y, ctx.operand(z), DType::F32, [](float a, float b) { return a + b; }));
   }
   const llvm::ArrayRef<float> params = ctx.attrs().Floats("activation_params");

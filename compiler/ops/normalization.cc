@@ -18,7 +18,7 @@ template <class T> T InvStd(T var, T eps) { return T(1) / fpmath::Sqrt(var + eps
 template <class T> class Values {
 public:
   Values(EvalContext &ctx, int i) {
-    if (ctx.has_operand(i))
+    if (i >= 0 && ctx.has_operand(i))
       t_ = ConvertTensor(ctx.operand(i), DTypeOf<T>());
   }
   explicit operator bool() const { return static_cast<bool>(t_); }
@@ -204,8 +204,8 @@ template <bool kMean> Status LayerLike(EvalContext &ctx, const Tensor &x, int64_
         offset += element / x_strides[i] % x.dims()[i] * s[i];
       return offset;
     };
-    const bool scale_plain = scale.size() == n && ctx.has_operand(scale_operand) && ctx.operand(scale_operand).rank() <= x.rank() - axis;
-    const bool bias_plain = bias.size() == n && ctx.operand(bias_operand).rank() <= x.rank() - axis;
+    const bool scale_plain = scale && scale.size() == n && ctx.has_operand(scale_operand) && ctx.operand(scale_operand).rank() <= x.rank() - axis;
+    const bool bias_plain = bias && bias.size() == n && ctx.operand(bias_operand).rank() <= x.rank() - axis;
     Tensor means = Tensor::Allocate(DTypeOf<T>(), stats), invs = Tensor::Allocate(DTypeOf<T>(), stats);
     const T *in = x.data<T>();
     T *out = y.template mutable_data<T>();
