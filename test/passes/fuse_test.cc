@@ -1,0 +1,491 @@
+// Fusions and what must not be fused. Numbers from hand arithmetic, or from the interpreter before and after.
+#include <cmath>
+
+#include "test/passes/testing.h"
+
+namespace npuc::testing {
+namespace {
+
+TEST(FoldAffine, BatchNormBehindAConvThatOthersRead) {  // N001
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,1,2,2]) {
+    %w: f32[2,1,1,1] = Constant() {value = dense<2.0, -3.0>}
+    %b: f32[2] = Constant() {value = dense<1.0, 0.5>}
+    %s: f32[2] = Constant() {value = dense<10.0, 20.0>}
+    %o: f32[2] = Constant() {value = dense<3.0, 4.0>}
+    %mean: f32[2] = Constant() {value = dense<0.5, 0.25>}
+    %var: f32[2] = Constant() {value = dense<4.0, 9.0>}
+    %c = Conv(%x, %w, %b)
+    %y1 = BatchNormalization(%c, %s, %o, %mean, %var) {epsilon = 0.0}
+    %y2 = Relu(%c)
+    return %y1, %y2
+  })", {"fold-affine"}, {F32({1, 1, 2, 2}, {1, -1, 2, 0})}, env.ctx);
+  EXPECT_EQ(Count(*m, "BatchNormalization"), 1);
+  // c0 = 2x+1 = 3 -1 5 1; y1[0] = 10*(c0-0.5)/2 + 3
+  const auto out = Eval(*m, {F32({1, 1, 2, 2}, {1, -1, 2, 0})});
+  EXPECT_NEAR(out[0].AsDouble(0), 15.5, 1e-5);
+  EXPECT_NEAR(out[1].AsDouble(1), 0, 0);
+}
+
+TEST(FoldAffine, BatchNormGoesIntoWeightsAndBias) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,4,5,5]) {
+    %w: f32[6,2,3,3] = Constant() {value = splat<0.25>}
+    %s: f32[6] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0, 5.0, 6.0>}
+    %o: f32[6] = Constant() {value = dense<3.0, 4.0, 1.0, 0.0, -1.0, 2.0>}
+    %mean: f32[6] = Constant() {value = dense<0.5, 0.25, 0.0, 1.0, 2.0, 3.0>}
+    %var: f32[6] = Constant() {value = dense<4.0, 9.0, 1.0, 2.0, 3.0, 4.0>}
+    %c = Conv(%x, %w) {group = 2, pads = [1, 1, 1, 1]}
+    %y = BatchNormalization(%c, %s, %o, %mean, %var)
+    return %y
+  })", {"fold-affine"}, {Noise({1, 4, 5, 5}, 1)}, env.ctx);
+  EXPECT_EQ(Count(*m, "BatchNormalization"), 0);
+  EXPECT_EQ(m->main().output(0)->name(), "y");
+  EXPECT_NE(FindOp(*m, "Conv")->operand(2), nullptr);
+}
+
+TEST(FoldAffine, ConvTransposeHasItsChannelsInTheSecondAxis) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,4,3,3]) {
+    %w: f32[4,2,2,2] = Constant() {value = dense<)" + [] {
+    std::string v;
+    for (int i = 0; i < 32; ++i) v += (i ? ", " : "") + std::to_string(i - 16) + ".5";
+    return v;
+  }() + R"(>}
+    %k: f32[1,4,1,1] = Constant() {value = dense<1.0, 2.0, -3.0, 4.0>}
+    %c = ConvTranspose(%x, %w) {group = 2, strides = [2, 2]}
+    %y = Mul(%c, %k)
+    return %y
+  })", {"fold-affine"}, {Noise({1, 4, 3, 3}, 2)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Mul"), 0);
+}
+
+TEST(FoldAffine, TrainingModeStays) {  // N111
+  Env env;
+  auto m = Load(R"(graph (%x: f32[1,2,2,2]) {
+    %w: f32[2,2,1,1] = Constant() {value = splat<1.0>}
+    %s: f32[2] = Constant() {value = dense<1.0, 2.0>}
+    %c = Conv(%x, %w)
+    %y: f32[1,2,2,2], %m: f32[2], %v: f32[2] = BatchNormalization(%c, %s, %s, %s, %s) {training_mode = 1, momentum = 0.9, epsilon = 0.01}
+    return %y, %m, %v
+  })");
+  EXPECT_FALSE(Run(*m, {"fold-affine"}, env.ctx));
+}
+
+TEST(FoldAffine, SpatialConstantIsNoBias) {  // N004
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,8,2,2]) {
+    %w: f32[8,2,1,1] = Constant() {value = splat<0.5>}
+    %b: f32[8] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0>}
+    %k: f32[1,8,2,2] = Constant() {value = dense<)" + [] {
+    std::string v;
+    for (int i = 0; i < 32; ++i) v += (i ? ", " : "") + std::to_string(i) + ".0";
+    return v;
+  }() + R"(>}
+    %c = Conv(%x, %w, %b) {group = 4}
+    %y = Add(%c, %k)
+    return %y
+  })", {"fold-affine"}, {Iota({1, 8, 2, 2})}, env.ctx);
+  EXPECT_EQ(Count(*m, "Add"), 1);
+  // channel 0, pixel 3: 0.5*(3+7) + 1 + 3
+  EXPECT_NEAR(Eval(*m, {Iota({1, 8, 2, 2})})[0].AsDouble(3), 9, 1e-6);
+}
+
+TEST(FoldAffine, LastAxisOfEqualExtentIsNotTheChannels) {  // N057's kind: C = H = W = 2
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,2,2,2]) {
+    %w: f32[2,2,1,1] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0>}
+    %k: f32[2] = Constant() {value = dense<10.0, 20.0>}
+    %c = Conv(%x, %w)
+    %y = Add(%c, %k)
+    return %y
+  })", {"fold-affine"}, {Iota({1, 2, 2, 2})}, env.ctx);
+  EXPECT_EQ(Count(*m, "Add"), 1);
+}
+
+TEST(FoldAffine, AddAndSubAndDiv) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,2,3,3]) {
+    %w: f32[2,2,1,1] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0>}
+    %k: f32[2,1,1] = Constant() {value = dense<10.0, 20.0>}
+    %f: f32[] = Constant() {value = dense<4.0>}
+    %c = Conv(%x, %w)
+    %d = Add(%c, %k)
+    %e = Div(%d, %f)
+    %y = Sub(%k, %e)
+    return %y
+  })", {"fold-affine"}, {Noise({1, 2, 3, 3}, 3)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Add") + Count(*m, "Div") + Count(*m, "Sub"), 0);
+}
+
+TEST(FoldAffine, DividingByTheConvStays) {  // N061
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,2,3,3]) {
+    %w: f32[2,2,1,1] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0>}
+    %k: f32[2,1,1] = Constant() {value = dense<10.0, 20.0>}
+    %c = Conv(%x, %w)
+    %y = Div(%k, %c)
+    return %y
+  })", {"fold-affine", "fuse-output-stages"}, {Noise({1, 2, 3, 3}, 3, 1, 2)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Div"), 1);
+}
+
+TEST(FoldAffine, MatMulTakesABiasAsGemm) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[3,2]) {
+    %w: f32[2,4] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0>}
+    %k: f32[1,4] = Constant() {value = dense<10.0, 20.0, 30.0, 40.0>}
+    %c = MatMul(%x, %w)
+    %y = Add(%c, %k)
+    return %y
+  })", {"fold-affine"}, {Noise({3, 2}, 4)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Gemm"), 1);
+  EXPECT_EQ(Count(*m, "Add"), 0);
+}
+
+TEST(FoldAffine, SharedWeightsAreCopied) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,2,3,3]) {
+    %w: f32[2,2,1,1] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0>}
+    %f: f32[] = Constant() {value = dense<4.0>}
+    %c = Conv(%x, %w)
+    %y = Mul(%c, %f)
+    %d = Conv(%y, %w)
+    return %d
+  })", {"fold-affine"}, {Noise({1, 2, 3, 3}, 3)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Mul"), 0);
+}
+
+TEST(FoldPads, AveragePoolCountsExplicitZeros) {  // N011
+  Env env;
+  const std::string text = R"(graph (%x: f32[1,1,4,4]) {
+    %p: i64[8] = Constant() {value = dense<0, 0, 1, 1, 0, 0, 1, 1>}
+    %z = Pad(%x, %p)
+    %a = AveragePool(%z) {kernel_shape = [3, 3], strides = [1, 1]}
+    %m = MaxPool(%z) {kernel_shape = [3, 3]}
+    return %a, %m
+  })";
+  const auto m = RunAndCompare(text, {"fold-pads"}, {F32({1, 1, 4, 4}, std::vector<float>(16, 1.0f))}, env.ctx);
+  const auto out = Eval(*m, {F32({1, 1, 4, 4}, std::vector<float>(16, 1.0f))});
+  EXPECT_NEAR(out[0].AsDouble(0), 4.0 / 9.0, 1e-6);
+  EXPECT_EQ(FindOp(*m, "AveragePool")->operand(0)->name(), "x");
+  EXPECT_EQ(FindOp(*m, "AveragePool")->attrs().Int("count_include_pad", 0), 1);
+  EXPECT_EQ(FindOp(*m, "MaxPool")->operand(0)->name(), "z") << "a zero beats negatives";
+  const auto negative = Eval(*m, {F32({1, 1, 4, 4}, std::vector<float>(16, -1.0f))});
+  EXPECT_EQ(negative[1].AsDouble(0), 0);
+}
+
+TEST(FoldPads, MaxPoolOverNonNegatives) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,1,4,4]) {
+    %p: i64[8] = Constant() {value = dense<0, 0, 1, 1, 0, 0, 0, 0>}
+    %r = Relu(%x)
+    %z = Pad(%r, %p)
+    %m = MaxPool(%z) {kernel_shape = [3, 3], strides = [2, 2]}
+    return %m
+  })", {"fold-pads"}, {Noise({1, 1, 4, 4}, 5)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Pad"), 0);
+}
+
+TEST(FoldPads, CropsAndOtherModesStay) {  // N012
+  Env env;
+  for (const char* pad : {"Pad(%x, %crop)", "Pad(%x, %grow) {mode = \"reflect\"}", "Pad(%x, %grow) {mode = \"edge\"}", "Pad(%x, %grow, %one)",
+                          "Pad(%x, %channels)"}) {
+    SCOPED_TRACE(pad);
+    const bool channels = std::string(pad).find("channels") != std::string::npos;
+    const auto m = RunAndCompare(R"(graph (%x: f32[1,1,6,6]) {
+      %crop: i64[8] = Constant() {value = dense<0, 0, -1, -1, 0, 0, -1, -1>}
+      %grow: i64[8] = Constant() {value = dense<0, 0, 1, 1, 0, 0, 1, 1>}
+      %channels: i64[8] = Constant() {value = dense<0, 1, 0, 0, 0, 0, 0, 0>}
+      %one: f32[] = Constant() {value = dense<1.0>}
+      %w: f32[1,)" + std::string(channels ? "2" : "1") + R"(,3,3] = Constant() {value = splat<0.5>}
+      %z = )" + pad + R"(
+      %c = Conv(%z, %w) {pads = [1, 1, 1, 1]}
+      return %c
+    })", {"fold-pads", "eliminate-dead-nodes"}, {Noise({1, 1, 6, 6}, 6)}, env.ctx);
+    EXPECT_EQ(Count(*m, "Pad"), 1);
+  }
+}
+
+TEST(FoldPads, IntoConv) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,1,6,6]) {
+    %grow: i64[4] = Constant() {value = dense<1, 2, 3, 0>}
+    %axes: i64[2] = Constant() {value = dense<-2, 3>}
+    %w: f32[1,1,3,3] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0>}
+    %z = Pad(%x, %grow, _, %axes)
+    %c = Conv(%z, %w) {pads = [1, 1, 1, 1]}
+    return %c
+  })", {"fold-pads"}, {Noise({1, 1, 6, 6}, 6)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Pad"), 0);
+  EXPECT_EQ(FindOp(*m, "Conv")->attrs().Ints("pads"), llvm::ArrayRef<int64_t>({2, 3, 4, 1}));
+}
+
+double Op1(const std::string& body, const std::string& pass, float x, std::string* ops) {
+  Env env;
+  auto m = RunAndCompare("graph (%x: f32[4]) {\n" + body + "\n return %y }", {pass, "eliminate-dead-nodes"}, {F32({4}, {x, -2.5f, 0.3f, 7.0f})}, env.ctx, 1e-5);
+  *ops = "";
+  for (const Node& n : m->main().nodes())
+    if (!n.is_constant() && !n.is_return()) *ops += (ops->empty() ? "" : " ") + std::string(n.op().name);
+  return Eval(*m, {F32({4}, {x, -2.5f, 0.3f, 7.0f})})[0].AsDouble(0);
+}
+
+TEST(FormActivations, HardSwishInItsForms) {  // N092
+  const std::string k = R"(
+    %three: f32[] = Constant() {value = dense<3.0>}
+    %zero: f32[] = Constant() {value = dense<0.0>}
+    %six: f32[] = Constant() {value = dense<6.0>}
+    %sixth: f32[] = Constant() {value = dense<0.16666667>}
+  )";
+  std::string ops;
+  EXPECT_NEAR(Op1(k + "%a = Add(%x, %three)\n%c = Clip(%a, %zero, %six)\n%m = Mul(%x, %c)\n%y = Div(%m, %six)", "form-activations", 1, &ops), 2.0 / 3, 1e-6);
+  EXPECT_EQ(ops, "HardSwish");
+  EXPECT_NEAR(Op1(k + "%a = Add(%x, %three)\n%c = Clip(%a, %zero, %six)\n%m = Mul(%c, %sixth)\n%y = Mul(%m, %x)", "form-activations", 1, &ops), 2.0 / 3, 1e-6);
+  EXPECT_EQ(ops, "HardSwish");
+  EXPECT_NEAR(Op1("%a = HardSigmoid(%x) {alpha = 0.16666667, beta = 0.5}\n%y = Mul(%x, %a)", "form-activations", 1, &ops), 2.0 / 3, 1e-6);
+  EXPECT_EQ(ops, "HardSwish");
+  EXPECT_NEAR(Op1(k + "%a = Add(%x, %three)\n%c = Clip(%a, %zero, %six)\n%y = Div(%c, %six)", "form-activations", 1, &ops), 4.0 / 6, 1e-6);
+  EXPECT_EQ(ops, "HardSigmoid");
+  // The default alpha is 0.2, and that is no HardSwish.
+  EXPECT_NEAR(Op1("%a = HardSigmoid(%x)\n%y = Mul(%x, %a)", "form-activations", 1, &ops), 0.7, 1e-6);
+  EXPECT_EQ(ops, "HardSigmoid Mul");
+  Op1("%a = HardSigmoid(%x) {alpha = 0.1666, beta = 0.5}\n%y = Mul(%x, %a)", "form-activations", 1, &ops);
+  EXPECT_EQ(ops, "HardSigmoid Mul") << "near 1/6 is not 1/6";
+}
+
+TEST(FormActivations, SwishMishGelu) {
+  std::string ops;
+  Op1("%s = Sigmoid(%x)\n%y = Mul(%s, %x)", "form-activations", 1, &ops);
+  EXPECT_EQ(ops, "Swish");
+  Op1("%s = Softplus(%x)\n%t = Tanh(%s)\n%y = Mul(%x, %t)", "form-activations", 1, &ops);
+  EXPECT_EQ(ops, "Mish");
+  const std::string k = R"(
+    %one: f32[] = Constant() {value = dense<1.0>}
+    %half: f32[] = Constant() {value = dense<0.5>}
+    %r2: f32[] = Constant() {value = dense<1.4142135>}
+    %ir2: f32[] = Constant() {value = dense<0.70710677>}
+    %c: f32[] = Constant() {value = dense<0.044715>}
+    %p: f32[] = Constant() {value = dense<0.7978846>}
+    %three: f32[] = Constant() {value = dense<3.0>}
+  )";
+  EXPECT_NEAR(Op1(k + "%d = Div(%x, %r2)\n%e = Erf(%d)\n%a = Add(%e, %one)\n%m = Mul(%x, %a)\n%y = Mul(%m, %half)", "form-activations", 1, &ops), 0.8413447, 1e-6);
+  EXPECT_EQ(ops, "Gelu");
+  Op1(k + "%d = Mul(%x, %ir2)\n%e = Erf(%d)\n%a = Add(%one, %e)\n%h = Mul(%half, %x)\n%y = Mul(%h, %a)", "form-activations", 1, &ops);
+  EXPECT_EQ(ops, "Gelu");
+  EXPECT_NEAR(Op1(k + "%q = Pow(%x, %three)\n%r = Mul(%q, %c)\n%s = Add(%x, %r)\n%t = Mul(%s, %p)\n%u = Tanh(%t)\n%a = Add(%u, %one)\n%h = Mul(%x, %half)\n%y = Mul(%h, %a)",
+                  "form-activations", 1, &ops), 0.841192, 1e-5);
+  EXPECT_EQ(ops, "Gelu");
+  // Sigmoid(1.5 x) x is not Swish.
+  Op1(k + "%d = Mul(%x, %r2)\n%s = Sigmoid(%d)\n%y = Mul(%s, %x)", "form-activations", 1, &ops);
+  EXPECT_EQ(ops, "Mul Sigmoid Mul");
+}
+
+TEST(FormActivations, ReadersInTheMiddleKeepTheParts) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[4], %z: f32[4]) {
+    %s = Sigmoid(%x)
+    %y = Mul(%s, %x)
+    %a = Sigmoid(%z)
+    %b = Mul(%a, %x)
+    return %y, %s, %b
+  })", {"form-activations"}, {Noise({4}, 1), Noise({4}, 2)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Swish"), 0);
+}
+
+TEST(FormActivations, BehindAScaledValue) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[4]) {
+    %k: f32[] = Constant() {value = dense<3.0>}
+    %z = Mul(%x, %k)
+    %s = Sigmoid(%z)
+    %y = Mul(%s, %z)
+    return %y
+  })", {"form-activations"}, {Noise({4}, 1)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Swish"), 1);
+  EXPECT_EQ(Count(*m, "Mul"), 1);
+}
+
+const char* kLayerNorm = R"(
+    %two: f32[] = Constant() {value = dense<2.0>}
+    %eps: f32[] = Constant() {value = dense<1e-05>}
+    %last: i64[1] = Constant() {value = dense<-1>}
+    %first: i64[1] = Constant() {value = dense<1>}
+    %zero: i64[1] = Constant() {value = dense<0>}
+)";
+
+TEST(FormLayerNorm, TorchForm) {
+  Env env;
+  const auto m = RunAndCompare("graph (%x: f32[2,3,4]) {" + std::string(kLayerNorm) + R"(
+    %g: f32[4] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0>}
+    %b: f32[1,1,4] = Constant() {value = dense<1.0, -2.0, 0.5, 4.0>}
+    %m = ReduceMean(%x, %last)
+    %d = Sub(%x, %m)
+    %p = Pow(%d, %two)
+    %v = ReduceMean(%p, %last)
+    %e = Add(%v, %eps)
+    %s = Sqrt(%e)
+    %n = Div(%d, %s)
+    %q = Mul(%n, %g)
+    %y = Add(%q, %b)
+    return %y
+  })", {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
+  EXPECT_EQ(Count(*m, "LayerNormalization"), 1);
+  EXPECT_EQ(Count(*m, "Mul") + Count(*m, "Add"), 0);
+}
+
+TEST(FormLayerNorm, GammaOfAnotherShapeStaysOutside) {  // N009
+  Env env;
+  const auto m = RunAndCompare("graph (%x: f32[2,3,4]) {" + std::string(kLayerNorm) + R"(
+    %g: f32[3,1] = Constant() {value = dense<1.0, 2.0, 3.0>}
+    %m = ReduceMean(%x, %last)
+    %d = Sub(%x, %m)
+    %p = Mul(%d, %d)
+    %v = ReduceMean(%p, %last)
+    %e = Add(%v, %eps)
+    %s = Sqrt(%e)
+    %n = Div(%d, %s)
+    %y = Mul(%n, %g)
+    return %y
+  })", {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
+  EXPECT_EQ(Count(*m, "LayerNormalization"), 1);
+  EXPECT_EQ(Count(*m, "Mul"), 1);
+}
+
+TEST(FormLayerNorm, RankOneWithoutConstantGamma) {  // N008
+  Env env;
+  RunAndCompare("graph (%x: f32[8]) {" + std::string(kLayerNorm) + R"(
+    %m = ReduceMean(%x, %zero)
+    %d = Sub(%x, %m)
+    %p = Pow(%d, %two)
+    %v = ReduceMean(%p, %zero)
+    %e = Add(%v, %eps)
+    %s = Sqrt(%e)
+    %n = Div(%d, %s)
+    %y = Mul(%n, %n)
+    return %y
+  })", {"form-layer-norm"}, {Noise({8}, 1)}, env.ctx);
+}
+
+TEST(FormLayerNorm, OtherAxesStay) {  // N010
+  for (const char* axes : {"", ", %first"}) {
+    Env env;
+    const std::string mean = std::string("ReduceMean(%x") + axes + ")", var = std::string("ReduceMean(%p") + axes + ")";
+    const auto m = RunAndCompare("graph (%x: f32[2,3,4]) {" + std::string(kLayerNorm) + "%m = " + mean + R"(
+      %d = Sub(%x, %m)
+      %p = Pow(%d, %two)
+      %v = )" + var + R"(
+      %e = Add(%v, %eps)
+      %s = Sqrt(%e)
+      %n = Div(%d, %s)
+      return %n
+    })", {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
+    EXPECT_EQ(Count(*m, "LayerNormalization"), 0);
+  }
+}
+
+TEST(FormDepthToSpace, PixelShuffle) {  // N073, N058
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,18,3,4]) {
+    %s: i64[6] = Constant() {value = dense<1, 2, 3, 3, 3, 4>}
+    %t: i64[4] = Constant() {value = dense<1, 2, 9, 12>}
+    %a = Reshape(%x, %s)
+    %b = Transpose(%a) {perm = [0, 1, 4, 2, 5, 3]}
+    %y = Reshape(%b, %t)
+    %u: i64[5] = Constant() {value = dense<1, 2, 9, 3, 4>}
+    %v: i64[4] = Constant() {value = dense<1, 18, 3, 4>}
+    %c = Reshape(%x, %u)
+    %d = Transpose(%c) {perm = [0, 2, 1, 3, 4]}
+    %z = Reshape(%d, %v)
+    return %y, %z
+  })", {"form-depth-to-space", "eliminate-dead-nodes"}, {Iota({1, 18, 3, 4})}, env.ctx);
+  EXPECT_EQ(Count(*m, "DepthToSpace"), 1);
+  EXPECT_EQ(FindOp(*m, "DepthToSpace")->attrs().String("mode", ""), "CRD");
+  EXPECT_EQ(Count(*m, "Transpose"), 1) << "a channel shuffle is none";
+}
+
+// ---- output stages
+
+const char* kConvRelu = R"(graph (%x: f32[1,2,4,4], %r: f32[1,2,4,4]) {
+    %w: f32[2,2,1,1] = Constant() {value = dense<1.0, -2.0, 3.0, -4.0>}
+    %c = Conv(%x, %w)
+    %a = Add(%c, %r)
+    %y = Relu(%a)
+    return %y
+  })";
+
+TEST(FuseOutputStages, ChainWithSideOperand) {
+  Env env;
+  const auto m = RunAndCompare(kConvRelu, {"assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 2e-3);
+  const Node* fused = FindOp(*m, "Fused");
+  ASSERT_NE(fused, nullptr) << Text(*m);
+  EXPECT_EQ(fused->body(0)->output(0)->def()->op().name, "Cast");
+  EXPECT_EQ(fused->result()->type().dtype(), DType::F16);
+  EXPECT_EQ(Count(*m, "Conv"), 1);
+  EXPECT_EQ(m->main().output(0)->name(), "y");
+}
+
+TEST(FuseOutputStages, LimitOfTheChain) {
+  Env env;
+  env.ctx.options.max_fusion_chain = 2;
+  const auto m = RunAndCompare(kConvRelu, {"assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 4e-3);
+  ASSERT_NE(FindOp(*m, "Fused"), nullptr);
+  EXPECT_NE(FindOp(*m, "Relu"), nullptr);
+  env.ctx.options.max_fusion_chain = 1;
+  auto none = Load(kConvRelu);
+  Run(*none, {"assign-precision"}, env.ctx);
+  EXPECT_FALSE(Run(*none, {"fuse-output-stages"}, env.ctx));
+}
+
+TEST(FuseOutputStages, SecondReaderSeesThePlainValue) {  // N005
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,2,4,4]) {
+    %w: f32[2,2,1,1] = Constant() {value = dense<1.0, -2.0, 3.0, -4.0>}
+    %c = Conv(%x, %w)
+    %a = Relu(%c)
+    %b = Sigmoid(%c)
+    %y = Add(%a, %b)
+    return %y
+  })", {"assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1)}, env.ctx, 4e-3);
+  EXPECT_EQ(Count(*m, "Fused"), 0);
+}
+
+TEST(FuseOutputStages, OutputInTheMiddle) {  // N024
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,2,4,4]) {
+    %w: f32[2,2,1,1] = Constant() {value = dense<1.0, -2.0, 3.0, -4.0>}
+    %lo: f32[] = Constant() {value = dense<0.0>}
+    %hi: f32[] = Constant() {value = dense<6.0>}
+    %c = Conv(%x, %w)
+    %r = Relu(%c)
+    %y = Clip(%r, %lo, %hi)
+    return %c, %y
+  })", {"merge-clips", "assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1, -9, 9)}, env.ctx, 4e-3);
+  EXPECT_EQ(Count(*m, "Fused"), 0);
+  EXPECT_EQ(m->main().output(0)->name(), "c");
+  EXPECT_EQ(m->main().output(1)->name(), "y");
+}
+
+TEST(FuseOutputStages, LeftOperandStaysLeft) {  // N061
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,2,4,4], %r: f32[1,2,4,4]) {
+    %w: f32[2,2,1,1] = Constant() {value = dense<1.0, -2.0, 3.0, -4.0>}
+    %c = Conv(%x, %w)
+    %y = Sub(%r, %c)
+    return %y
+  })", {"assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 2e-3);
+  EXPECT_EQ(Count(*m, "Fused"), 1);
+}
+
+TEST(FuseOutputStages, LayerNormBehindAnOutput) {  // N006
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,4,8], %r: f32[1,4,8]) {
+    %g: f32[8] = Constant() {value = splat<1.5>}
+    %h = Add(%x, %r)
+    %y: f32[1,4,8] = LayerNormalization(%h, %g) {axis = -1}
+    return %h, %y
+  })", {"assign-precision", "fuse-output-stages"}, {Noise({1, 4, 8}, 1), Noise({1, 4, 8}, 2)}, env.ctx, 4e-3);
+  EXPECT_EQ(m->main().output(0)->name(), "h");
+}
+
+}  // namespace
+}  // namespace npuc::testing
