@@ -69,7 +69,7 @@ TEST(FoldAffine, TrainingModeStays) {  // N111
     %y: f32[1,2,2,2], %m: f32[2], %v: f32[2] = BatchNormalization(%c, %s, %s, %s, %s) {training_mode = 1, momentum = 0.9, epsilon = 0.01}
     return %y, %m, %v
   })");
-  EXPECT_FALSE(Run(*m, {"fold-affine"}, env.ctx));
+  EXPECT_FALSE(RunList(*m, {"fold-affine"}, env.ctx));
 }
 
 TEST(FoldAffine, SpatialConstantIsNoBias) {  // N004
@@ -432,8 +432,8 @@ TEST(FuseOutputStages, LimitOfTheChain) {
   EXPECT_NE(FindOp(*m, "Relu"), nullptr);
   env.ctx.options.max_fusion_chain = 1;
   auto none = Load(kConvRelu);
-  Run(*none, {"assign-precision"}, env.ctx);
-  EXPECT_FALSE(Run(*none, {"fuse-output-stages"}, env.ctx));
+  RunList(*none, {"assign-precision"}, env.ctx);
+  EXPECT_FALSE(RunList(*none, {"fuse-output-stages"}, env.ctx));
 }
 
 TEST(FuseOutputStages, SecondReaderSeesThePlainValue) {  // N005

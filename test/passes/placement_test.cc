@@ -47,7 +47,7 @@ TEST(AssignPrecision, IntegerTargetKeepsFloatsOnTheHost) {
       return %a
     }
   })");
-  Run(*m, {"assign-precision", "place-nodes"}, env.ctx);
+  RunList(*m, {"assign-precision", "place-nodes"}, env.ctx);
   EXPECT_EQ(FindOp(*m, "Neg")->placement(), Placement::Host);
   EXPECT_EQ(Rules(env.ctx, 0), "float-on-integer-target");
 }
@@ -80,7 +80,7 @@ TEST(AssignPrecision, FactorsOutOfRangeStayOnTheHost) {
       return %a, %b, %c
     }
   })");
-  Run(*m, {"assign-precision"}, env.ctx);
+  RunList(*m, {"assign-precision"}, env.ctx);
   EXPECT_EQ(Rules(env.ctx, 0), "f16-range");
   EXPECT_EQ(Rules(env.ctx, 1), "f16-range");
   EXPECT_EQ(Rules(env.ctx, 2), "");
@@ -96,7 +96,7 @@ TEST(AssignPrecision, BiasStaysF32) {
     %y = Conv(%x, %w, %b)
     return %y
   })");
-  Run(*m, {"assign-precision"}, env.ctx);
+  RunList(*m, {"assign-precision"}, env.ctx);
   const Node* conv = FindOp(*m, "Conv");
   EXPECT_EQ(conv->operand(1)->type().dtype(), DType::F16);
   EXPECT_EQ(conv->operand(2)->type().dtype(), DType::F32);
@@ -113,7 +113,7 @@ TEST(AssignPrecision, DequantizeMakesWhatIsRead) {
     %c = Exp(%a)
     return %b, %c
   })");
-  Run(*m, {"type-quantized", "assign-precision"}, env.ctx);
+  RunList(*m, {"type-quantized", "assign-precision"}, env.ctx);
   EXPECT_EQ(FindOp(*m, "Neg")->operand(0)->def()->op().name, "Dequantize") << Text(*m);
   EXPECT_EQ(FindOp(*m, "Exp")->operand(0)->def()->op().name, "Dequantize");
   EXPECT_EQ(Count(*m, "Cast"), 1);
@@ -162,7 +162,7 @@ TEST(Partition, CheapIslandStaysOnTheHost) {
         return %c
       }
     })");
-    Run(*m, {"assign-precision", "place-nodes", "order-segments"}, env.ctx);
+    RunList(*m, {"assign-precision", "place-nodes", "order-segments"}, env.ctx);
     if (cheap) {
       EXPECT_EQ(FindOp(*m, "Neg")->placement(), Placement::Host);
       EXPECT_EQ(Rules(env.ctx, 1), "island");
@@ -184,7 +184,7 @@ TEST(Partition, UserLists) {
       return %c
     }
   })");
-  Run(*m, {"assign-precision", "place-nodes", "order-segments"}, env.ctx);
+  RunList(*m, {"assign-precision", "place-nodes", "order-segments"}, env.ctx);
   EXPECT_EQ(Rules(env.ctx, 0), "denied");
   EXPECT_EQ(Rules(env.ctx, 1), "denied");
   EXPECT_EQ(Rules(env.ctx, 2), "");
@@ -200,10 +200,10 @@ TEST(Partition, RefusedFusedIsUnfused) {
     return %y
   })");
   const auto want = Eval(*m, {Noise({1, 2, 4, 4}, 1)});
-  Run(*m, {"assign-precision", "fuse-output-stages"}, env.ctx);
+  RunList(*m, {"assign-precision", "fuse-output-stages"}, env.ctx);
   ASSERT_EQ(Count(*m, "Fused"), 1);
   env.npu.refuse = {"Conv"};
-  Run(*m, {"place-nodes", "order-segments"}, env.ctx);
+  RunList(*m, {"place-nodes", "order-segments"}, env.ctx);
   EXPECT_EQ(Count(*m, "Fused"), 0);
   EXPECT_EQ(FindOp(*m, "Conv")->placement(), Placement::Host);
   EXPECT_EQ(FindOp(*m, "Conv")->result()->type().dtype(), DType::F32);
@@ -306,7 +306,7 @@ TEST(AssignLayouts, NativeIoTakesTheNpusOwnLayout) {
     %b = Conv(%x, %w)
     return %b
   })");
-  Run(*m, kPlace, env.ctx);
+  RunList(*m, kPlace, env.ctx);
   EXPECT_EQ(Count(*m, "Relayout"), 0) << Text(*m);
   EXPECT_EQ(m->main().input(0)->type().layout(), Layout::NHWC);
 }

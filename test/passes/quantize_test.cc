@@ -32,7 +32,7 @@ TEST(ConvertQdq, ConvWithPerChannelWeights) {
     %z = DequantizeLinear(%y, %ys, %yz1)
     return %z
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   const Node* conv = FindOp(*m, "Conv");
   ASSERT_NE(conv, nullptr);
   EXPECT_EQ(conv->operand(0)->type().ToString(), "u8[1,1,1,2]{s=0.5,z=128}");
@@ -55,7 +55,7 @@ TEST(ConvertQdq, ReluGoesOnlyWhereTheClampDoesIt) {  // N074
       %z = DequantizeLinear(%y, %ys, )" + zero + R"()
       return %z
     })");
-    Run(*m, kQuantize, env.ctx);
+    RunList(*m, kQuantize, env.ctx);
     ExpectClose(Eval(*m, {F32({1, 1, 1, 2}, {3, -2})})[0], {4, 0, 0, 5});
     if (std::string(zero) == "%yz") {
       EXPECT_EQ(Count(*m, "Relu"), 0);
@@ -78,7 +78,7 @@ TEST(ConvertQdq, ReluBeforeSymmetricInt8) {  // N074, N076
     %y = DequantizeLinear(%q, %s, %z)
     return %y
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   EXPECT_EQ(Count(*m, "Relu"), 1);
   EXPECT_EQ(m->main().num_inputs(), 1u);
   ExpectClose(Eval(*m, {F32({4}, {-3, -0.25, 0.75, 100})})[0], {0, 0, 1, 63.5});
@@ -94,7 +94,7 @@ TEST(ConvertQdq, BoundsInsideTheRangeStay) {
     %y = QuantizeLinear(%r, %ys, %yz)
     return %y
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   EXPECT_EQ(Count(*m, "Clip"), 1);
   ExpectClose(Eval(*m, {F32({1, 1, 1, 2}, {3, -2})})[0], {3, 0, 0, 3});
 }
@@ -106,7 +106,7 @@ TEST(ConvertQdq, FloatReaderKeepsTheFloatOperator) {
     %y = QuantizeLinear(%c, %ys, %yz1)
     return %y, %c
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   EXPECT_FALSE(FindOp(*m, "Conv")->result()->type().is_quantized());
   const auto out = Eval(*m, {F32({1, 1, 1, 2}, {3.3f, -2})});  // 3.3 -> 3.5 by quantisation
   ExpectClose(out[1], {4.5, -1, -11.5, 5});
@@ -127,7 +127,7 @@ TEST(ConvertQdq, DequantizeWithManyReadersAndAnOutput) {
     return %a, %d, %f
   })");
   auto before = Clone(*m);
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   const std::vector<Tensor> in = {Ints<uint8_t>(DType::U8, {4}, {0, 100, 128, 255}), Ints<uint8_t>(DType::U8, {4}, {3, 130, 7, 255})};
   const auto want = Eval(*before, in), got = Eval(*m, in);
   for (int i = 0; i < 3; ++i) ExpectSame(got[i], want[i]);
@@ -154,7 +154,7 @@ TEST(ConvertQdq, AddOfAllPairs) {  // N085
     return %d
   })");
   auto before = Clone(*m);
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   ASSERT_TRUE(FindOp(*m, "Add")->result()->type().is_quantized());
   std::vector<uint8_t> a(65536), b(65536);
   for (int i = 0; i < 65536; ++i) a[i] = i & 255, b[i] = i >> 8;
@@ -176,7 +176,7 @@ TEST(ConvertQdq, ConcatBringsEachOperandToTheResult) {  // N084
     %d = QuantizeLinear(%c, %h, %z64)
     return %d
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   ASSERT_TRUE(FindOp(*m, "Concat")->result()->type().is_quantized()) << Text(*m);
   EXPECT_EQ(Count(*m, "Requantize"), 2) << "one for each tensor, however often it is read";
   // a = 5, 100 -> 74, 264 = 255; b = (130-128)/4 = 0.5 -> 65, (0-128)/4 = -32 -> 0
@@ -198,7 +198,7 @@ TEST(ConvertQdq, EqualParametersJustCopy) {
     %g = DequantizeLinear(%f, %h, %z)
     return %g
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   EXPECT_EQ(Count(*m, "Quantize") + Count(*m, "Requantize"), 0);
   EXPECT_EQ(Count(*m, "Dequantize"), 1);
   ExpectClose(Eval(*m, {Ints<uint8_t>(DType::U8, {2, 3}, {7, 8, 9, 10, 11, 12})})[0], {0, 1, 2, 0.5, 1.5, 2.5});
@@ -215,7 +215,7 @@ TEST(ConvertQdq, PadWithRealZeroIsTheZeroPoint) {
     %c = QuantizeLinear(%b, %h, %z)
     return %c
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   EXPECT_EQ(Count(*m, "Quantize"), 0);
   ExpectClose(Eval(*m, {Ints<uint8_t>(DType::U8, {2}, {1, 2})})[0], {7, 1, 2});
 }
@@ -228,7 +228,7 @@ TEST(ConvertQdq, TiesToEven) {  // N081
     %q = QuantizeLinear(%x, %h, %z)
     return %q
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   EXPECT_EQ(Count(*m, "Quantize"), 1);
   ExpectClose(Eval(*m, {F32({7}, {0.25, 0.75, 1.25, 1.75, -0.25, -0.75, -99})})[0], {0, 2, 2, 4, 0, -2, -128});
 }
@@ -248,7 +248,7 @@ TEST(ConvertQdq, BiasBeyondTheAccumulatorStaysFloat) {  // N077
     %y = QuantizeLinear(%c, %ys, %z)
     return %y
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   ExpectClose(Eval(*m, {Ints<int8_t>(DType::I8, {1, 1, 1, 1}, {3})})[0], {50, -45});
 }
 
@@ -267,7 +267,7 @@ TEST(ConvertQdq, ConvTransposeChannelsAreTheSecondAxis) {  // N080
     return %y
   })";
   auto m = Load(text);
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   EXPECT_TRUE(FindOp(*m, "ConvTranspose")->result()->type().is_quantized());
   EXPECT_EQ(FindOp(*m, "ConvTranspose")->operand(1)->type().quant()->axis, 1);
   // x = 1, 2: [1*1+2*4, (2+10)*2, (3+12)*4]
@@ -288,7 +288,7 @@ TEST(TypeQuantized, QLinearConvWithPerChannelScales) {  // N078
     %y = QLinearConv(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz, %b)
     return %y
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   EXPECT_EQ(Count(*m, "QLinearConv"), 0);
   // x-128 = 2, 4: acc = 2+8+10 = 20, 6+16-20 = 2, 10+24+4 = 38, -14+32+8 = 26; times 0.5*ws: 10, 2, 9.5 -> 10 (even), 3.25 -> 3
   ExpectClose(Eval(*m, {Ints<uint8_t>(DType::U8, {1, 2, 1, 1}, {130, 132})})[0], {110, 102, 110, 103});
@@ -307,7 +307,7 @@ TEST(TypeQuantized, ExactAccumulation) {  // N079
     %y = QLinearMatMul(%x, %one, %xz, %w, %one, %wz, %ys2, %yz)
     return %y
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   // 210*-81 + 198*-80 + 234*127 = -3132; * 1e-4 = -0.3132; / 0.01 = -31.32
   ExpectClose(Eval(*m, {Ints<uint8_t>(DType::U8, {1, 3}, {210, 198, 234})})[0], {-31});
 }
@@ -326,7 +326,7 @@ TEST(TypeQuantized, RawMovesBetweenQOperators) {
     return %y
   })");
   auto before = Clone(*m);
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   EXPECT_TRUE(FindOp(*m, "MaxPool")->operand(0)->type().is_quantized()) << Text(*m);
   EXPECT_EQ(Count(*m, "QuantCast"), 2) << Text(*m);
   const std::vector<Tensor> in = {Ints<uint8_t>(DType::U8, {1, 1, 2, 2}, {1, 9, 3, 4})};
@@ -341,7 +341,7 @@ TEST(TypeQuantized, ParametersThatAreNotConstantStay) {
     %y = DequantizeLinear(%q, %s, %z)
     return %y
   })");
-  EXPECT_FALSE(Run(*m, {"type-quantized"}, env.ctx));
+  EXPECT_FALSE(RunList(*m, {"type-quantized"}, env.ctx));
 }
 
 TEST(TypeQuantized, RequantisesByReinterpretation) {
@@ -355,7 +355,7 @@ TEST(TypeQuantized, RequantisesByReinterpretation) {
     %y = DequantizeLinear(%q, %t, %z)
     return %y
   })");
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   ExpectClose(Eval(*m, {F32({2}, {1, 2})})[0], {4, 8});
 }
 
@@ -383,9 +383,9 @@ TEST(FuseOutputStages, QdqResidualKeepsItsRounding) {
     return %y
   })";
   auto m = Load(text);
-  Run(*m, kQuantize, env.ctx);
+  RunList(*m, kQuantize, env.ctx);
   auto plain = Clone(*m);
-  Run(*m, {"fuse-output-stages"}, env.ctx);
+  RunList(*m, {"fuse-output-stages"}, env.ctx);
   EXPECT_EQ(Count(*m, "Fused"), 1) << Text(*m);
   std::vector<uint8_t> a(16), b(32);
   for (int i = 0; i < 16; ++i) a[i] = i * 16 + 3;

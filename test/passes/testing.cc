@@ -86,7 +86,7 @@ std::unique_ptr<Module> Load(std::string_view text) {
   return std::move(*m);
 }
 
-bool Run(Module& m, std::vector<std::string> passes, PassContext& ctx) {
+bool RunList(Module& m, std::vector<std::string> passes, PassContext& ctx) {
   std::vector<PassRecord> records;
   PassManagerOptions options;
   options.verify_each = options.check_changed = true;
@@ -169,7 +169,7 @@ std::string Text(const Module& m) { return Print(m); }
 std::unique_ptr<Module> RunAndCompare(std::string_view text, std::vector<std::string> passes, const std::vector<Tensor>& inputs, PassContext& ctx,
                                       double tolerance) {
   auto before = Load(text), after = Load(text);
-  Run(*after, std::move(passes), ctx);
+  RunList(*after, std::move(passes), ctx);
   const auto want = Eval(*before, inputs), got = Eval(*after, inputs);
   EXPECT_EQ(want.size(), got.size());
   EXPECT_EQ(before->main().output_names(), after->main().output_names());

@@ -29,8 +29,8 @@ class FakeNpu : public NpuOps {
   std::map<std::string, int64_t> cycles;  // by operator; 1000 else
 
  private:
-  class Op;
-  std::map<std::string, std::unique_ptr<Op>> ops_;
+  class Op;  // one an operator
+  std::map<std::string, std::unique_ptr<NpuOp>> ops_;
 };
 
 struct Env {
@@ -44,7 +44,7 @@ struct Env {
 // Parsed, types inferred, verified.
 std::unique_ptr<Module> Load(std::string_view text);
 // Runs passes one after another, verifying after each; whether any changed something.
-bool Run(Module& m, std::vector<std::string> passes, PassContext& ctx);
+bool RunList(Module& m, std::vector<std::string> passes, PassContext& ctx);
 
 std::vector<Tensor> Eval(const Module& m, const std::vector<Tensor>& inputs);
 Tensor F32(llvm::ArrayRef<int64_t> dims, std::vector<float> v);
