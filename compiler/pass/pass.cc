@@ -59,4 +59,14 @@ void PassContext::AddRemark(const Node& node, std::string message) {
   if (std::find(remarks_.begin(), remarks_.end(), r) == remarks_.end()) remarks_.push_back(std::move(r));
 }
 
+void PassContext::AddReasons(const Origin& nodes, llvm::ArrayRef<Violation> why) {
+  for (OriginId id : nodes) {
+    std::vector<Violation>& all = reasons_[id];
+    for (const Violation& v : why) {
+      const auto same = [&](const Violation& o) { return o.rule == v.rule && o.message == v.message; };
+      if (std::none_of(all.begin(), all.end(), same)) all.push_back(v);
+    }
+  }
+}
+
 }  // namespace npuc
