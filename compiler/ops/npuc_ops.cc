@@ -5,6 +5,7 @@
 //   Dequantize(q)  quantised -> the float type of the result        f32(q - z) * s
 //   Requantize(q)  quantised -> another quantised type              dequantise, quantise
 //   QuantCast(q)   the same bits under another annotation           (the edges of the model)
+//   Relayout(x)    the same elements under another layout           (the result type says which)
 //
 // The parameters are in the types of operand and result, never in attributes.
 #include "compiler/ops/convert.h"
@@ -75,6 +76,16 @@ Status InferQuantCast(InferContext &ctx) {
   return OkStatus();
 }
 
+// Layouts are physical: the elements are the operand's.
+Status InferRelayout(InferContext &ctx) {
+  Type t = ctx.operand_type(0);
+  const Type &stored = ctx.node().result(0)->type();
+  if (t.is_tensor())
+    t.set_layout(stored.is_tensor() ? stored.layout() : Layout::RowMajor);
+  ctx.set_result(0, std::move(t));
+  return OkStatus();
+}
+
 Status VerifyQuantize(const Node &node) {
   if (!node.result(0)->type().is_none() && !node.result(0)->type().is_quantized())
     return absl::InternalError("the result type of Quantize has no quantisation");
@@ -106,6 +117,13 @@ OpDef NpucQuantCastDef() {
           .traits = kPure | kElementwise | kCopiesElements | kView | kNoFloatWiden,
           .infer = InferQuantCast, .evaluate = EvaluateQuantCast, .evaluate_quantized = EvaluateQuantCast,
           .doc = "The same bits, another quantisation annotation."};
+}
+
+OpDef NpucRelayoutDef() {
+  return {.domain = "npuc", .name = "Relayout", .min_operands = 1, .max_operands = 1,
+          .traits = kPure | kElementwise | kCopiesElements | kNoFloatWiden,
+          .infer = InferRelayout, .evaluate = EvaluateQuantCast, .evaluate_quantized = EvaluateQuantCast,
+          .doc = "The same elements, another physical layout."};
 }
 
 } // namespace npuc::ops

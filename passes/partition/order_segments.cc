@@ -36,7 +36,9 @@ class Orderer {
       const std::vector<int> npu_first = Schedule(Placement::Npu), host_first = Schedule(Placement::Host);
       if (npu_first.size() != nodes_.size()) return Error("E0207", "the graph has a cycle");
       order_ = Segments(npu_first) <= Segments(host_first) ? npu_first : host_first;
-      if (round == 4 || !ctx_.npu || ctx_.options.precision == Precision::Fp32 || !MoveIslands()) break;
+      const bool last = round == 4 || !ctx_.npu || ctx_.options.precision == Precision::Fp32 || !MoveIslands();
+      if (last) break;
+      changed_ = true;
       WidenHost();
     }
     return OkStatus();
@@ -57,7 +59,7 @@ class Orderer {
     }
     for (Node& n : g_.nodes())
       if (n.is_constant() && !placed.count(&n)) wanted.push_back(&n);
-    bool changed = false;
+    bool changed = changed_;
     auto it = g_.nodes().begin();
     for (Node* n : wanted) {
       if (&*it == n) {
@@ -225,8 +227,10 @@ class Orderer {
         if (half(n.operand(0)) && n.result()->type().dtype() == DType::F32) {
           // f32 -> f16 -> f32 on one side
           Node* inner = DefinedBy(n.operand(0), "Cast");
-          if (inner && inner->operand(0)->type().dtype() == DType::F32 && inner->placement() == Placement::Host)
+          if (inner && inner->operand(0)->type().dtype() == DType::F32 && inner->placement() == Placement::Host) {
             Rewriter(&n).ReplaceNode(&n, {inner->operand(0)});
+            changed_ = true;
+          }
         }
         continue;
       }
@@ -234,6 +238,7 @@ class Orderer {
       for (const Value* v : n.operands()) any |= half(v);
       for (unsigned i = 0; i < n.num_results(); ++i) any |= half(n.result(i));
       if (!any) continue;
+      changed_ = true;
       Rewriter rw(&n);
       for (unsigned i = 0; i < n.num_operands(); ++i) {
         Value* const v = n.operand(i);
@@ -274,7 +279,7 @@ class Orderer {
         }
       }
     }
-    EraseDeadNodes(g_);
+    changed_ |= EraseDeadNodes(g_);
   }
 
   static Tensor WidenHalf(const Tensor& t);
@@ -296,6 +301,7 @@ class Orderer {
   std::vector<llvm::SmallVector<int, 4>> readers_;
   std::vector<int> pending_;
   std::vector<int> order_;
+  bool changed_ = false;
 };
 
 Tensor Orderer::WidenHalf(const Tensor& t) { return ops::ConvertTensor(t, DType::F32); }

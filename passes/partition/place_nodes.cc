@@ -90,7 +90,7 @@ class Placer {
     if (!ctx_.npu) return why;
     std::vector<Violation> broken = ctx_.npu->Check(n, CheckContext{ctx_.target});
     std::string which;
-    if (broken.empty() && HasHostFloat(n, &which)) {
+    if (broken.empty() && why.empty() && HasHostFloat(n, &which)) {
       if (!HasReasons(n))
         broken.push_back({"float32", fmt::format("it computes in {}, which the NPU does not", which), "f16 or a quantised type", which,
                           "choose --precision fp16 or quantise the model"});
