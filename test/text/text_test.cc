@@ -115,13 +115,13 @@ std::string Check(const std::string& checks, const std::string& file, const std:
   auto check_file = llvm::MemoryBuffer::getMemBufferCopy(checks, file);
   const llvm::StringRef check_text = checker.CanonicalizeFile(*check_file, check_buffer);
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(check_text, file), llvm::SMLoc());
-  if (checker.readCheckFile(sources, check_text)) return complaint.empty() ? "no " + prefix + ": lines" : complaint;
+  if (checker.readCheckFile(sources, check_text)) return complaint.empty() ? "the file has no " + prefix + ": lines\n" : complaint;
   auto input = llvm::MemoryBuffer::getMemBufferCopy(text, "<output>");
   const llvm::StringRef input_text = checker.CanonicalizeFile(*input, input_buffer);
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(input_text, "<output>"), llvm::SMLoc());
   std::vector<llvm::FileCheckDiag> diags;
   if (checker.checkInput(sources, input_text, &diags)) return "";
-  return complaint.empty() ? "does not pass" : complaint;
+  return complaint.empty() ? "does not pass\n" : complaint;
 }
 
 class TextFile : public testing::TestWithParam<std::string> {};
@@ -143,9 +143,9 @@ TEST_P(TextFile, Passes) {
       Replace(command, "%s", "'" + file + "'");
       Replace(command, "%t", "'" + scratch + "/t'");
       const Result r = RunShell(fmt::format("export PATH='{}':\"$PATH\" NPUC_VERIFY_EACH=1 NPUC_CRASH_DIR='{}' NO_COLOR=1; {}", bin.string(), scratch, command));
-      EXPECT_EQ(r.exit_code, s.exit_code) << path << ": " << run.command << "\n" << r.out;
+      EXPECT_EQ(r.exit_code, s.exit_code) << path.string() << ": " << run.command << "\n" << r.out;
       const std::string complaint = Check(s.text, path.string(), run.prefix, r.out);
-      EXPECT_EQ(complaint, "") << path << ": " << run.command << "\n----- output -----\n" << r.out;
+      if (!complaint.empty()) ADD_FAILURE() << path.string() << ": " << run.command << "\n" << complaint << "----- output -----\n" << r.out;
     }
   }
   fs::remove_all(scratch);
