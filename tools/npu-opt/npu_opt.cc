@@ -5,6 +5,7 @@
 #include "backend/lower/registry.h"
 #include "compiler/onnx/import.h"
 #include "compiler/ops/infer.h"
+#include "compiler/pass/eval_compare.h"
 #include "compiler/pass/pass_manager.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/mapped_file.h"
@@ -19,6 +20,8 @@ struct Options {
   std::string input, output, passes, target = "edge-2t", precision = "auto", io = "float";
   std::vector<std::string> deny_ops, preferred_ops, tiles, disabled, print_after;
   bool list_passes = false, no_data = false, no_verify = false, infer = false, remarks = false, counters = false, have_samples = false;
+  bool eval_each = false;
+  EvalCompareOptions eval;
   int threads = 1;
   ImportOptions import;
   PassOptions pass_options;
@@ -112,6 +115,10 @@ int Run(Options& o, const cli::Console& console) {
   ctx.threads = &threads;
   ctx.npu = &lower::ReferenceNpuOps();
   ctx.rewrite_limit = o.rewrite_limit;
+  if (o.eval_each) {
+    o.eval.threads = &threads;
+    o.manager.eval_each = [&](std::string_view, const Module& before, const Module& after) { return CompareByEvaluation(before, after, o.eval); };
+  }
   const Status status = RunPasses(**module, *pipeline, ctx, o.manager);
   console.PrintAll(diagnostics);
   if (!status.ok()) return console.Fail(status, BaseName(o.input));
@@ -149,6 +156,10 @@ int Main(int argc, char** argv) {
   app.add_flag("--counters", o.counters, "Print the passes' counters behind the result, as comments");
 
   app.add_flag("--verify-each", o.manager.verify_each, "Verify the IR after each pass, and hold 'changed' against a hash");
+  app.add_flag("--eval-each", o.eval_each, "Interpret the IR before and after each pass on random inputs, and compare");
+  app.add_option("--eval-seed", o.eval.seed, "Of the random inputs")->type_name("N")->capture_default_str();
+  app.add_option("--eval-rtol", o.eval.rtol, "Relative tolerance of --eval-each")->type_name("X")->capture_default_str();
+  app.add_option("--eval-atol", o.eval.atol, "Absolute tolerance of --eval-each")->type_name("X")->capture_default_str();
   cli::AddRepeatable(app, "--print-after", o.print_after, "Print the IR after this pass ('all': after each) on stderr")->type_name("NAME");
   app.add_option("--dump-ir", o.manager.dump_ir_dir, "Write the IR after each pass that changed it into this folder")->type_name("DIR");
   app.add_option("--stop-after", o.manager.stop_after, "Stop after this pass")->type_name("NAME");
