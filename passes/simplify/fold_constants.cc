@@ -127,7 +127,8 @@ class Folder {
       const Tensor* t = v->constant();
       if (!t) return;
       in_bytes += t->dtype() == DType::String ? 0 : t->num_stored_bytes();
-      splats &= t->is_splat() || t->num_elements() == 1;
+      const bool data = v == n.operand(0) || !IsOneOf(n, {"Expand", "Reshape", "Tile", "Squeeze", "Unsqueeze"});
+      splats &= t->is_splat() || t->num_elements() == 1 || !data || n.Is("ConstantOfShape");
     }
     if (n.num_operands() == 0 && !n.op().evaluate) return;
     for (unsigned i = 0; i < n.num_results(); ++i)

@@ -48,7 +48,7 @@ Tensor ScalarOf(DType t, double v) {
   return ops::ConvertTensor(Tensor::ScalarF32(f), t);
 }
 
-void Make(Node& n, Value* x, Bounds b, Origin origin) {
+Node* Make(Node& n, Value* x, Bounds b, Origin origin) {
   Rewriter rw(&n);
   const DType t = n.result()->type().dtype();
   Node* r;
@@ -60,32 +60,31 @@ void Make(Node& n, Value* x, Bounds b, Origin origin) {
     r = rw.Create("Clip", {x, lo, hi}, std::move(origin), {n.result()->type()});
   }
   rw.ReplaceNode(&n, {r->result()});
+  return r;
 }
 
-bool Rewrite(Node& n) {
-  if (n.num_results() != 1 || !n.result()->type().is_tensor() || n.result()->type().is_quantized()) return false;
+// The node that takes n's place; null when n stays.
+Node* Rewrite(Node& n) {
+  if (n.num_results() != 1 || !n.result()->type().is_tensor() || n.result()->type().is_quantized()) return nullptr;
   const DType t = n.result()->type().dtype();
-  if (t != DType::F32 && t != DType::F16 && t != DType::F64) return false;
+  if (t != DType::F32 && t != DType::F16 && t != DType::F64) return nullptr;
   if (IsOneOf(n, {"Max", "Min"})) {
     const auto s = MatchScalarOperand(n);
-    if (!s || std::isnan(s->scalar) || !SameTensorType(s->other->type(), n.result()->type())) return false;
-    Make(n, s->other, n.Is("Max") ? Bounds{s->scalar, kInf} : Bounds{-kInf, s->scalar}, n.origin());
-    return true;
+    if (!s || std::isnan(s->scalar) || !SameTensorType(s->other->type(), n.result()->type())) return nullptr;
+    return Make(n, s->other, n.Is("Max") ? Bounds{s->scalar, kInf} : Bounds{-kInf, s->scalar}, n.origin());
   }
   const auto outer = BoundsOf(n);
-  if (!outer) return false;
+  if (!outer) return nullptr;
   Node* const first = n.operand(0) ? n.operand(0)->def() : nullptr;
   const auto inner = first && SoleUser(first->result(0)) == &n ? BoundsOf(*first) : std::nullopt;
   if (inner && inner->lo <= inner->hi && outer->lo <= outer->hi) {
     auto clip = [&](double v) { return std::min(std::max(v, outer->lo), outer->hi); };
-    Make(n, first->operand(0), {clip(inner->lo), clip(inner->hi)}, MergeOrigins(first->origin(), n.origin()));
-    return true;
+    return Make(n, first->operand(0), {clip(inner->lo), clip(inner->hi)}, MergeOrigins(first->origin(), n.origin()));
   }
   if (n.Is("Clip") && outer->lo == 0 && outer->hi == kInf) {
-    Make(n, n.operand(0), *outer, n.origin());
-    return true;
+    return Make(n, n.operand(0), *outer, n.origin());
   }
-  return false;
+  return nullptr;
 }
 
 }  // namespace
@@ -93,7 +92,8 @@ bool Rewrite(Node& n) {
 StatusOr<bool> MergeClips(Module& m, PassContext&) {
   return ForEachGraph(m.main(), [](Graph& g) -> StatusOr<bool> {
     bool changed = false;
-    for (Node& n : g.nodes_early_inc()) changed |= Rewrite(n);
+    for (Node& n : g.nodes_early_inc())
+      for (Node* made = Rewrite(n); made; made = Rewrite(*made)) changed = true;
     return changed;
   });
 }

@@ -111,6 +111,10 @@ bool JoinViews(Node& n) {
   const Dims dims = StaticDims(n.result());
   Origin origin = n.origin();
   if (inner->result()->has_one_use()) origin = MergeOrigins(origin, inner->origin());
+  if (SameTensorType(inner->operand(0)->type(), n.result()->type())) {  // there and back
+    rw.ReplaceNode(&n, {inner->operand(0)});
+    return true;
+  }
   Value* shape = rw.Constant(Tensor::OfI64(dims));
   AttributeList attrs;
   // A zero extent must not mean "copy the operand's".
