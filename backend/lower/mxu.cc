@@ -310,8 +310,9 @@ Status EmitMxu(const MxuProblem& p, const MxuTiles& tiles, const Stage& stage, P
   const Target& t = ctx.target();
   const auto layout = std::make_shared<const ConstLayout>(LayOutConst(p, tiles, t));
   const int64_t slices = CeilDiv(p.group_ic(), tiles.slice_ic);
+  const bool reuse = p.shared && p.shared->made && p.shared->chunk == tiles.chunk && p.shared->slice_ic == tiles.slice_ic;
   const program::BufferId constant =
-      ctx.AddConst(layout->bytes, p.name + "/weights", [layout, p, tiles, weights, table](uint8_t* dst) {
+      reuse ? p.shared->buffer : ctx.AddConst(layout->bytes, p.name + "/weights", [layout, p, tiles, weights, table](uint8_t* dst) {
         for (const auto& piece : layout->chunks) {
           for (size_t s = 0; s < piece.slice_offset.size(); ++s) {
             const int64_t ic0 = static_cast<int64_t>(s) * tiles.slice_ic;
@@ -320,6 +321,7 @@ Status EmitMxu(const MxuProblem& p, const MxuTiles& tiles, const Stage& stage, P
           table(piece.oc0, piece.noc, dst + piece.table_offset);
         }
       });
+  if (p.shared) *p.shared = {true, tiles.chunk, tiles.slice_ic, constant};
 
   // Small second operands (per-channel vectors, scalars) come on chip once.
   std::vector<View> operand_whole(stage.operands.size());

@@ -12,6 +12,13 @@
 
 namespace npuc::lower {
 
+// Packed weights of a problem that is emitted in several pieces (bands of rows): in the file once.
+struct SharedWeights {
+  bool made = false;
+  int64_t chunk = 0, slice_ic = 0;
+  program::BufferId buffer = 0;
+};
+
 // out[n, oh, ow, oc] = stage(sum over ic, kh, kw). A constant matrix product is a 1x1 convolution of one row: h = 1, w = M.
 struct MxuProblem {
   bool matmul = false;                 // emit MATMUL
@@ -28,6 +35,7 @@ struct MxuProblem {
   double stage_passes = 1;
   double operand_bytes = 0;
   std::string name;
+  SharedWeights* shared = nullptr;     // only while EmitMxu runs
 
   int64_t group_ic() const { return ic / groups; }
   int64_t group_oc() const { return oc / groups; }

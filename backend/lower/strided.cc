@@ -38,23 +38,42 @@ bool SamePlace(const Strided& a, const Strided& b) {
   return true;
 }
 
-void CopyStrided(LowerContext& ctx, const Strided& src, const Strided& dst) {
+namespace {
+
+struct CopyAxis {
+  int64_t extent, s, d;
+};
+
+// Axes with extent, neighbours that continue each other merged.
+llvm::SmallVector<CopyAxis, 6> MergedAxes(const Strided& src, const Strided& dst, int64_t limit) {
   NPUC_CHECK(src.dims == dst.dims, "copy of {} to {}", ToString(src.dims), ToString(dst.dims));
-  if (SamePlace(src, dst)) return;
-  struct Axis {
-    int64_t extent, s, d;
-  };
-  llvm::SmallVector<Axis, 6> axes;
-  const int64_t limit = ctx.target().limits.dims_max;
+  llvm::SmallVector<CopyAxis, 6> axes;
   for (size_t i = 0; i < src.dims.size(); ++i) {
     if (src.dims[i] == 1) continue;
-    const Axis a{src.dims[i], src.strides[i], dst.strides[i]};
+    const CopyAxis a{src.dims[i], src.strides[i], dst.strides[i]};
     if (!axes.empty() && axes.back().s == a.s * a.extent && axes.back().d == a.d * a.extent && axes.back().extent * a.extent <= limit) {
       axes.back() = {axes.back().extent * a.extent, a.s, a.d};
     } else {
       axes.push_back(a);
     }
   }
+  return axes;
+}
+
+}  // namespace
+
+int64_t NumCopies(const LowerContext& ctx, const Strided& src, const Strided& dst) {
+  if (SamePlace(src, dst)) return 0;
+  const auto axes = MergedAxes(src, dst, ctx.target().limits.dims_max);
+  int64_t count = 1;
+  for (size_t i = 0; i + 4 < axes.size(); ++i) count *= axes[i].extent;
+  return count;
+}
+
+void CopyStrided(LowerContext& ctx, const Strided& src, const Strided& dst) {
+  if (SamePlace(src, dst)) return;
+  using Axis = CopyAxis;
+  llvm::SmallVector<Axis, 6> axes = MergedAxes(src, dst, ctx.target().limits.dims_max);
   const int64_t elem = src.like.elem_bytes();
   while (axes.size() < 4) axes.insert(axes.begin(), Axis{1, 0, 0});
   // The destination's innermost axis last, so that its rows are whole.

@@ -19,4 +19,7 @@ bool SamePlace(const Strided& a, const Strided& b);
 // the same place.
 void CopyStrided(LowerContext& ctx, const Strided& src, const Strided& dst);
 
+// Commands that CopyStrided takes for this.
+int64_t NumCopies(const LowerContext& ctx, const Strided& src, const Strided& dst);
+
 }  // namespace npuc::lower

@@ -63,6 +63,11 @@ class NpuOp {
   virtual bool HasOutputStage() const { return false; }
   // Rough cycles of the node alone, tensors on chip.
   virtual int64_t EstimateCycles(const Node& node, const Target& target) const = 0;
+  // Bytes of SRAM that the node needs alive at once at the very least, when that is much: the tiler keeps as many free of resident tensors.
+  virtual int64_t WorkingBytes(const Node& node, const Target& target) const {
+    (void)node, (void)target;
+    return 0;
+  }
   virtual Status Lower(const Node& node, LowerContext& ctx) const = 0;
   virtual std::vector<RuleDoc> rules() const = 0;
 };
