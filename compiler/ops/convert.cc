@@ -96,17 +96,16 @@ template <class From, class To> Tensor ToInt(const Tensor &t, DType to) {
 template <class From> Tensor ToSubByte(const Tensor &t, DType to) {
   const int bits = BitWidth(to);
   const bool is_signed = IsSignedInt(to);
-  const int lo = static_cast<int>(IntMin(to)), hi = static_cast<int>(IntMax(to));
+  const int hi = static_cast<int>(IntMax(to));
   return Map<From, int8_t>(t, to, [=](From v) {
-    int x;
-    if constexpr (std::is_floating_point_v<From>) {
-      x = FloatToInt<int>(v);
-      x = x < lo ? lo : x > hi ? hi : x;
-    } else {
-      x = static_cast<int>(static_cast<uint64_t>(v) & ((1u << bits) - 1));
-      if (is_signed && x > hi)
-        x -= 1 << bits;
-    }
+    int64_t whole;
+    if constexpr (std::is_floating_point_v<From>)
+      whole = FloatToInt<int64_t>(v);
+    else
+      whole = static_cast<int64_t>(v);
+    int x = static_cast<int>(static_cast<uint64_t>(whole) & ((1u << bits) - 1));
+    if (is_signed && x > hi)
+      x -= 1 << bits;
     return static_cast<int8_t>(x);
   });
 }

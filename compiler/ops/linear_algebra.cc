@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/ops/generator.h"
 #include "compiler/ops/op_helpers.h"
 #include "compiler/ops/quant_eval.h"
 
@@ -188,7 +189,8 @@ Status EvaluateQuantizedTopK(EvalContext &ctx) {
   return same ? EvaluateTopK(ctx) : EvaluateByDequantizing(ctx);
 }
 
-// ---- Dropout: the identity and a mask of true; training with a ratio above 0 would need random numbers.
+// ---- Dropout: outside training the identity and a mask of true. In training, element i is kept when random number i is at least
+// the ratio, and scaled by 1 / (1 - ratio).
 
 Status InferDropout(InferContext &ctx) {
   SetTensor(ctx, 0, DTypeOfOperand(ctx, 0), ShapeOf(ctx, 0));
@@ -196,16 +198,29 @@ Status InferDropout(InferContext &ctx) {
   return OkStatus();
 }
 Status EvaluateDropout(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
   const bool training = ctx.has_operand(2) && ctx.operand(2).AsInt(0) != 0;
-  const double ratio = ctx.has_operand(1) ? ctx.operand(1).AsDouble(0) : 0.5;
-  if (training && ratio != 0)
-    return Error("E0402", "Dropout in training mode draws random numbers", "export the model for inference");
-  if (ctx.num_results() > 1) {
-    Tensor mask = Tensor::Allocate(DType::Bool, ctx.operand(0).dims());
-    std::memset(mask.mutable_bytes(), 1, mask.num_elements());
-    ctx.set_result(1, std::move(mask));
+  const double ratio = ctx.has_operand(1) ? ctx.operand(1).AsDouble(0) : ctx.attrs().Float("ratio", 0.5f);
+  if (!(ratio >= 0 && ratio < 1))
+    return AttrError(fmt::format("ratio {} is not in [0, 1)", ratio));
+  Tensor mask = Tensor::Allocate(DType::Bool, x.dims());
+  std::memset(mask.mutable_bytes(), 1, mask.num_elements());
+  Tensor y = x;
+  if (training && ratio > 0) {
+    const Generator random(ctx);
+    for (int64_t i = 0; i < x.num_elements(); ++i)
+      mask.mutable_bytes()[i] = random.Uniform(static_cast<uint64_t>(i)) >= ratio;
+    y = Tensor::Allocate(x.dtype(), x.dims());
+    NPUC_RETURN_IF_ERROR(DispatchFloat(x.dtype(), [&](auto tag) {
+      using T = TypeOf<decltype(tag)>;
+      const T scale = static_cast<T>(1.0 / (1.0 - ratio));
+      for (int64_t i = 0; i < x.num_elements(); ++i)
+        y.template mutable_data<T>()[i] = mask.bytes()[i] ? x.data<T>()[i] * scale : T(0);
+      return OkStatus();
+    }));
   }
-  ctx.set_result(0, ctx.operand(0));
+  ctx.set_result(0, std::move(y));
+  ctx.set_result(1, std::move(mask));
   return OkStatus();
 }
 
@@ -231,8 +246,7 @@ OpDef TopKDef() {
 }
 OpDef DropoutDef() {
   return {.domain = "", .name = "Dropout", .since_version = 22, .min_operands = 1, .max_operands = 3, .max_results = 2,
-          .attrs = {IntAttr("seed"), FloatAttr("ratio")}, .traits = kPure | kElementwise | kCopiesElements | kView,
-          .infer = InferDropout, .evaluate = EvaluateDropout, .doc = "The identity outside training."};
+          .attrs = {IntAttr("seed"), FloatAttr("ratio")}, .infer = InferDropout, .evaluate = EvaluateDropout, .doc = "The identity outside training; in training drops elements at random."};
 }
 
 } // namespace npuc::ops

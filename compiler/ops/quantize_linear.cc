@@ -108,10 +108,10 @@ Status EvaluateQuantizeLinear(EvalContext &ctx) {
     to = DType::U8;
   NPUC_ASSIGN_OR_RETURN(const ScaleMap map, MapScales(ctx.attrs(), x.dims(), ctx.operand(1).dims()));
   const FloatView v(x), s(ctx.operand(1));
-  if (IsFloat(to)) {  // float8 and float4: zero points are 0 by definition
+  if (IsFloat(to)) {  // float8 and float4: zero points are 0 by definition; adding 0 makes -0 a +0, as ONNX's tests have it
     Tensor scaled = Tensor::Allocate(DType::F32, x.dims());
     float *o = scaled.mutable_data<float>();
-    ForEachScaled(map, [&](int64_t at, int64_t k) { o[at] = v[at] / s[k]; });
+    ForEachScaled(map, [&](int64_t at, int64_t k) { o[at] = v[at] / s[k] + 0.0f; });
     ctx.set_result(0, ConvertTensor(scaled, to, ctx.attrs().Int("saturate", 1) != 0));
     return OkStatus();
   }

@@ -11,7 +11,7 @@
 //   f8 e5m2       IEEE-like, max 57344                           infinity (e5m2)      0x7e | sign (0x7d..0x7f decode)
 //   f8 e5m2fnuz   no infinity, no -0, max 57344                                       0x80
 //   f8 e8m0       2^(code-127), no sign, no zero               see FloatToF8E8M0      0xff
-//   f4 e2m1       0 .5 1 1.5 2 3 4 6 and negatives             always the max         becomes 6, as ONNX says
+//   f4 e2m1       0 .5 1 1.5 2 3 4 6 and negatives             always the max         becomes -0, as in ONNX's tests
 #pragma once
 
 #include <array>
@@ -223,7 +223,7 @@ constexpr float F4E2M1ToFloat(uint8_t c) {
 }
 constexpr uint8_t FloatToF4E2M1(float x) {
   const uint32_t code = half_internal::F4E2M1::Encode(x, true);
-  return static_cast<uint8_t>(x != x ? 0x7 : code);
+  return static_cast<uint8_t>(x != x ? 0x8 : code);
 }
 
 } // namespace npuc

@@ -116,7 +116,20 @@ TEST(Dropout, IdentityAndMask) {
   ASSERT_TRUE(r.ok());
   ExpectValues((*r)[0], {1, 2});
   ExpectValues((*r)[1], {1, 1});
-  EXPECT_EQ(OpRunner("Dropout").Fails({F32({2}, {1, 2}), F32({}, {0.5f}), Bool({}, {1})}), "E0402");
+  // In training about half of the elements are dropped and the others doubled, the same ones every time.
+  OpRunner training("Dropout");
+  training.Results(2).Int("seed", 3);
+  const std::vector<Tensor> in = {F32({1000}, std::vector<float>(1000, 1.0f)), F32({}, {0.5f}), Bool({}, {1})};
+  r = training.Run(in);
+  ASSERT_TRUE(r.ok());
+  int kept = 0;
+  for (int64_t i = 0; i < 1000; ++i) {
+    kept += (*r)[1].bytes()[i];
+    ASSERT_EQ((*r)[0].data<float>()[i], (*r)[1].bytes()[i] ? 2.0f : 0.0f);
+  }
+  EXPECT_NEAR(kept, 500, 60);
+  EXPECT_TRUE((*training.Run(in))[1].SameBits((*r)[1]));
+  EXPECT_EQ(OpRunner("Dropout").Fails({F32({2}, {1, 2}), F32({}, {1.0f}), Bool({}, {1})}), "E0203");
 }
 
 TEST(Einsum, Equations) {
