@@ -102,12 +102,10 @@ TEST(DeriveWaits, FilledTailsAreWrites) {
 TEST(DeriveWaits, RandomStreamsAreOrderedByMinimalWaits) {
   std::mt19937 rng(12);
   int waits = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 150; ++round) {
     Stream s = RandomStream(rng, 14);
     DeriveWaits(s);
-    std::vector<ByteSets> bytes;
-    for (const Command &c : s)
-      bytes.push_back(BytesOf(c));
+    const ConflictMatrix bytes = Conflicts(s);
     EXPECT_TRUE(UnorderedConflicts(s, bytes).empty()) << round;
     for (size_t i = 0; i < s.size(); ++i)
       for (int e = 0; e < 4; ++e) {
@@ -120,14 +118,14 @@ TEST(DeriveWaits, RandomStreamsAreOrderedByMinimalWaits) {
         ++s[i].wait[e];
       }
   }
-  EXPECT_GT(waits, 150);
+  EXPECT_GT(waits, 500);
 }
 
 // Tiles of a network that keeps its tensors in channel slices: strided accesses everywhere.
 TEST(DeriveWaits, ManyCommandsQuickly) {
   Stream s;
   const isa::View tensor = isa::NhwcView({Region::Arena, 0, 0}, DType::I8, 1, 4000, 100, 64);
-  for (uint32_t t = 0; t < 100000; ++t) {
+  for (uint32_t t = 0; t < 30000; ++t) {
     const int64_t base = t % 3 * 16384;
     const uint32_t row = t * 5 % 3990;
     s.push_back(Copy(Engine::LD, tensor.Sub(0, row, 0, t % 4 * 16, 1, 5, 100, 16),
@@ -139,7 +137,7 @@ TEST(DeriveWaits, ManyCommandsQuickly) {
   const auto start = std::chrono::steady_clock::now();
   DeriveWaits(s);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::printf("300000 commands: %.2f s\n", seconds);
+  std::printf("90000 commands: %.2f s\n", seconds);
   EXPECT_LT(seconds, 20);
   EXPECT_EQ(s[1].wait[0], 1u);
 }

@@ -85,10 +85,21 @@ inline bool Conflict(const ByteSets &a, const ByteSets &b) {
   return meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes);
 }
 
+using ConflictMatrix = std::vector<std::vector<bool>>;
+inline ConflictMatrix Conflicts(const isa::Stream &s) {
+  std::vector<ByteSets> bytes;
+  for (const isa::Command &c : s)
+    bytes.push_back(BytesOf(c));
+  ConflictMatrix m(s.size(), std::vector<bool>(s.size()));
+  for (size_t i = 0; i < s.size(); ++i)
+    for (size_t j = i + 1; j < s.size(); ++j)
+      m[i][j] = Conflict(bytes[i], bytes[j]);
+  return m;
+}
+
 // Pairs (i, j), i < j, on different engines, that conflict but that waits and queue order leave unordered. Commands
 // wait for earlier ones only.
-inline std::vector<std::pair<size_t, size_t>> UnorderedConflicts(const isa::Stream &s,
-                                                                 const std::vector<ByteSets> &bytes) {
+inline std::vector<std::pair<size_t, size_t>> UnorderedConflicts(const isa::Stream &s, const ConflictMatrix &conflict) {
   const size_t n = s.size();
   std::vector<std::vector<bool>> before(n, std::vector<bool>(n)); // before[j][i]: i completes before j starts
   std::vector<std::pair<size_t, size_t>> out;
@@ -111,7 +122,7 @@ inline std::vector<std::pair<size_t, size_t>> UnorderedConflicts(const isa::Stre
     if (previous)
       add(*previous);
     for (size_t i = 0; i < j; ++i)
-      if (s[i].engine != s[j].engine && !before[j][i] && Conflict(bytes[i], bytes[j]))
+      if (s[i].engine != s[j].engine && !before[j][i] && conflict[i][j])
         out.push_back({i, j});
   }
   return out;
