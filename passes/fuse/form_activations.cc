@@ -8,7 +8,7 @@
 //   Clip(x + 3, 0, 6) / 6                                                   ->  %y = HardSigmoid(%x, alpha = 1/6, beta = 0.5)
 //   x * tanh(softplus(x))                                                   ->  %y = Mish(%x)
 //
-// Method: from a Mul, Div or Add backwards, collect the cone of elementwise nodes whose only other operands are scalar constants, as long
+// Method: from a Mul or Div backwards, collect the cone of elementwise nodes whose only other operands are scalar constants, as long
 // as each inner value is used inside the cone alone. If one value remains at its mouth the cone is a function of one number: the
 // interpreter evaluates it on samples over the whole range, and the candidate whose values agree to 2e-6 relative everywhere takes
 // its place. So every algebraic variant is found, and HardSigmoid with alpha 0.2 in HardSwish's place is not: it differs at most
@@ -20,10 +20,8 @@
 // Cost: cones of at most 14 nodes, evaluated on 200 samples; the widest that is known wins.
 #include <cmath>
 
-#include "compiler/interp/interpreter.h"
-#include "compiler/support/fpmath.h"
-#include "llvm/ADT/SetVector.h"
-#include "passes/common.h"
+#include "compiler/ops/convert.h"
+#include "passes/fuse/cone.h"
 
 namespace npuc {
 namespace {
@@ -37,45 +35,17 @@ bool IsConeOp(const Node& n) {
 }
 bool IsSign(const Node& n) { return IsOneOf(n, {"Sigmoid", "HardSigmoid", "Erf", "Tanh", "Clip", "Softplus"}); }
 
-struct Cone {
-  llvm::SetVector<Node*> nodes;  // root first
-  Value* mouth = nullptr;
-};
-
-// The cones of root with one mouth that hold a sign, smallest first. Grown node by node; a node joins when all its users are inside, so every
-// value that all paths pass is a mouth at some time.
-std::vector<Cone> ConesOf(Node& root) {
-  std::vector<Cone> cones;
-  if (!IsConeOp(root) || !HasStaticShape(root.result()) || root.result()->type().is_quantized()) return cones;
+std::vector<Cone> FunctionsOf(Node& root) {
+  if (!HasStaticShape(root.result()) || root.result()->type().is_quantized()) return {};
   const Type& type = root.result()->type();
-  if (type.dtype() != DType::F32 && type.dtype() != DType::F16) return cones;
-  Cone cone;
-  cone.nodes.insert(&root);
-  bool sign = IsSign(root);
-  for (;;) {
-    // Values read from outside, constants apart.
-    llvm::SetVector<Value*> mouths;
-    for (Node* n : cone.nodes)
-      for (Value* v : n->operands()) {
-        if (!v || ScalarConstant(v)) continue;
-        if (!v->def() || !cone.nodes.contains(v->def())) mouths.insert(v);
-      }
-    if (sign && mouths.size() == 1 && SameTensorType(mouths[0]->type(), type)) {
-      cones.push_back(cone);
-      cones.back().mouth = mouths[0];
-    }
-    Node* next = nullptr;
-    for (Value* v : mouths) {
-      Node* d = v->def();
-      if (!d || d->graph() != root.graph() || !IsConeOp(*d) || v->is_graph_output() || !SameTensorType(v->type(), type)) continue;
-      if (!llvm::all_of(v->uses(), [&](const Use& u) { return cone.nodes.contains(u.user); })) continue;
-      next = d;
-      break;
-    }
-    if (!next || cone.nodes.size() >= kMaxCone) return cones;
-    cone.nodes.insert(next);
-    sign |= IsSign(*next);
-  }
+  if (type.dtype() != DType::F32 && type.dtype() != DType::F16) return {};
+  std::vector<Cone> cones = ConesOf(
+      root, [&](const Node& n) { return IsConeOp(n) && SameTensorType(n.result()->type(), type); },
+      [](const Value* v) { return ScalarConstant(v).has_value(); }, kMaxCone);
+  llvm::erase_if(cones, [&](const Cone& c) {
+    return !SameTensorType(c.mouth->type(), type) || llvm::none_of(c.nodes, [](const Node* n) { return IsSign(*n); });
+  });
+  return cones;
 }
 
 const std::vector<float>& Samples() {
@@ -91,43 +61,12 @@ const std::vector<float>& Samples() {
 // The cone's values on the samples; empty when it can't be evaluated.
 std::vector<float> Evaluate(const Cone& cone) {
   const std::vector<float>& x = Samples();
-  llvm::DenseMap<const Value*, Tensor> values;
   const int64_t n = x.size();
-  values[cone.mouth] = Tensor::Of<float>(DType::F32, {n}, x);
-  // Operands come before users in the list; the set was grown backwards but not in list order.
-  llvm::SmallVector<Node*, kMaxCone> pending(cone.nodes.begin(), cone.nodes.end());
-  while (!pending.empty()) {
-    bool progress = false;
-    for (auto it = pending.begin(); it != pending.end();) {
-      std::vector<EvalValue> operands;
-      bool ready = true;
-      for (const Value* v : (*it)->operands()) {
-        if (!v) {
-          operands.emplace_back();
-        } else if (auto found = values.find(v); found != values.end()) {
-          operands.emplace_back(found->second);
-        } else if (const auto s = ScalarConstant(v)) {
-          operands.emplace_back(Tensor::ScalarF32(static_cast<float>(*s)));
-        } else {
-          ready = false;
-          break;
-        }
-      }
-      if (!ready) {
-        ++it;
-        continue;
-      }
-      auto r = EvaluateNode(**it, std::move(operands));
-      if (!r.ok() || r->empty() || !(*r)[0].tensor() || (*r)[0].tensor()->dtype() != DType::F32) return {};
-      const Tensor t = (*r)[0].tensor()->Expand();
-      if (t.num_elements() != n && t.num_elements() != 1) return {};
-      values[(*it)->result()] = t;
-      it = pending.erase(it);
-      progress = true;
-    }
-    if (!progress) return {};
-  }
-  const Tensor& y = values[cone.nodes[0]->result()];
+  const Tensor in = Tensor::Of<float>(DType::F32, {n}, x);
+  Tensor y = EvaluateCone(cone, ops::ConvertTensor(in, cone.mouth->type().dtype()));
+  if (!y) return {};
+  y = ops::ConvertTensor(y, DType::F32);
+  if (y.num_elements() != n) return {};
   return {y.values<float>().begin(), y.values<float>().end()};
 }
 
@@ -164,7 +103,7 @@ bool Agrees(const std::vector<float>& y, double (*f)(double), double tolerance) 
 
 bool Form(Node& root, PassContext& ctx) {
   if (!IsOneOf(root, {"Mul", "Div"})) return false;
-  const std::vector<Cone> cones = ConesOf(root);
+  const std::vector<Cone> cones = FunctionsOf(root);
   const double tolerance = root.result()->type().dtype() == DType::F16 ? 1e-3 : 2e-6;
   for (auto cone = cones.rbegin(); cone != cones.rend(); ++cone) {
     const std::vector<float> y = Evaluate(*cone);
@@ -172,12 +111,10 @@ bool Form(Node& root, PassContext& ctx) {
     for (const Candidate& c : Candidates()) {
       const OpDef* op = LookupOp("", c.op);
       if (!op || !Agrees(y, c.f, tolerance)) continue;
-      Origin origin;
-      for (Node* n : cone->nodes) origin = MergeOrigins(origin, n->origin());
       AttributeList attrs;
       for (const auto& [name, value] : c.attrs) attrs.Set(name, value);
       Rewriter rw(&root);
-      Node* made = rw.Create(op, {cone->mouth}, std::move(origin), {root.result()->type()}, std::move(attrs));
+      Node* made = rw.Create(op, {cone->mouth}, OriginOf(*cone), {root.result()->type()}, std::move(attrs));
       rw.ReplaceNode(&root, {made->result()});
       ctx.Count(fmt::format("fuse: form-{}", c.op));
       return true;

@@ -11,6 +11,9 @@
 // a bound of Clip becomes none; weights and factors beyond the range, and a scalar that would become 0 (an epsilon of 1e-12), keep their
 // node in f32 on the host, rule f16-range, with a warning.
 //
+// Numbers that f16 can't be trusted with stay f32 with whoever reads them: floats cast from integers of more than 8 bits (sums of products, positions),
+// and the scales of DynamicQuantizeLinear. Rule f16-range.
+//
 // Left alone: values that are f16 already, f64, bodies of control flow (host), integers, and everything with --precision fp32 or on a target
 // without f16 (rule float-on-integer-target comes from Check). Quantize takes f32 or f16, whatever its operand is.
 //
@@ -96,6 +99,12 @@ class PrecisionAssigner {
       ctx_.AddReasons(n.origin(), broken);
       return false;
     }
+    for (const Value* v : n.operands())
+      if (IsF32(v) && IsWide(v)) {
+        ctx_.AddReasons(n.origin(), {{"f16-range", fmt::format("'{}' comes from wide integers, whose range float16 does not hold", v->name()), "65504", "",
+                                      "quantise the model statically"}});
+        return false;
+      }
     for (unsigned i = 0; i < n.num_operands(); ++i) {
       const Value* v = n.operand(i);
       if (!IsF32(v) || !v->constant() || StaysF32(n, i) || IsBound(n, i)) continue;
@@ -113,6 +122,22 @@ class PrecisionAssigner {
       return false;
     }
     return true;
+  }
+
+  // f32 values whose range or resolution f16 does not have; through operators that only move elements.
+  static bool IsWide(const Value* v) {
+    for (int depth = 0; depth < 8; ++depth) {
+      const Node* d = v->def();
+      if (!d) return false;
+      if (d->Is("DynamicQuantizeLinear")) return v->index() == 1;
+      if (d->Is("Cast")) {
+        const Type& t = d->operand(0)->type();
+        return t.is_tensor() && (IsInt(t.dtype()) && ByteSize(t.dtype()) > 1);
+      }
+      if (!d->op().has(kCopiesElements) || d->num_operands() == 0 || !d->operand(0)) return false;
+      v = d->operand(0);
+    }
+    return false;
   }
 
   Type Half(const Type& t) {

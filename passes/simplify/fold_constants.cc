@@ -16,6 +16,8 @@
 // Cost: one inference and at most one evaluation a node.
 #include "compiler/interp/interpreter.h"
 #include "compiler/ops/infer.h"
+#include "compiler/support/hash.h"
+#include "llvm/ADT/Hashing.h"
 #include "passes/common.h"
 
 namespace npuc {
@@ -56,7 +58,15 @@ class Folder {
         ++it;
         continue;
       }
-      NPUC_RETURN_IF_ERROR(InferNode(n, &ctx_.diagnostics));
+      llvm::SmallVector<Type, 2> old;
+      for (unsigned i = 0; i < n.num_results(); ++i) old.push_back(n.result(i)->type());
+      const uint64_t old_bodies = HashBodyTypes(n);
+      if (Status s = InferNode(n, &ctx_.diagnostics); !s.ok()) {
+        // A branch may contradict what is known by now: then it is the one that is never taken. Only the run can tell.
+        if (g.parent() == nullptr && n.num_bodies() == 0) return s;
+      }
+      for (unsigned i = 0; i < n.num_results(); ++i) changed_ |= !(old[i] == n.result(i)->type());
+      changed_ |= HashBodyTypes(n) != old_bodies;
       if (Node* first = InlineIf(n)) {  // its nodes come next
         it = first->getIterator();
         continue;
@@ -73,6 +83,22 @@ class Folder {
   bool changed() const { return changed_; }
 
  private:
+  // Inference of a node gives its bodies' values types too.
+  static uint64_t HashBodyTypes(const Node& n) {
+    uint64_t h = 0;
+    auto add = [&](const Value* v) {
+      const std::string t = v->type().ToString();
+      h = llvm::hash_combine(h, Xxh3(t.data(), t.size()));
+    };
+    for (unsigned i = 0; i < n.num_bodies(); ++i) {
+      for (unsigned k = 0; k < n.body(i)->num_inputs(); ++k) add(n.body(i)->input(k));
+      WalkNodes(static_cast<const Graph&>(*n.body(i)), [&](const Node& inner) {
+        for (unsigned k = 0; k < inner.num_results(); ++k) add(inner.result(k));
+      });
+    }
+    return h;
+  }
+
   // The first node to visit after an If with a known condition has become one of its branches; null when nothing happened.
   Node* InlineIf(Node& n) {
     if (!n.Is("If")) return nullptr;

@@ -333,6 +333,38 @@ TEST(FormLayerNorm, TorchForm) {
   EXPECT_EQ(Count(*m, "Mul") + Count(*m, "Add"), 0);
 }
 
+TEST(FormLayerNorm, MeanOfSquaresOverAnotherAxis) {
+  Env env;
+  const auto m = RunAndCompare("graph (%x: f32[2,6,4]) {" + std::string(kLayerNorm) + R"(
+    %g: f32[1,6,1] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0, 5.0, 6.0>}
+    %b: f32[6,1] = Constant() {value = dense<1.0, -2.0, 0.5, 4.0, 0.0, 1.0>}
+    %inv: f32[] = Constant() {value = dense<0.16666667>}
+    %sh: i64[3] = Constant() {value = dense<2, 1, 4>}
+    %s = ReduceSum(%x, %first) {keepdims = 0}
+    %q = Mul(%x, %x)
+    %t = ReduceSum(%q, %first) {keepdims = 0}
+    %m = Mul(%s, %inv)
+    %u = Mul(%t, %inv)
+    %mm = Mul(%m, %m)
+    %v = Sub(%u, %mm)
+    %w = Relu(%v)
+    %v3 = Reshape(%w, %sh)
+    %m3 = Reshape(%m, %sh)
+    %e = Add(%v3, %eps)
+    %r = Sqrt(%e)
+    %i = Reciprocal(%r)
+    %k = Mul(%i, %g)
+    %d = Sub(%x, %m3)
+    %n = Mul(%d, %k)
+    %y = Add(%n, %b)
+    %z = Add(%y, %x)
+    return %z
+  })", {"form-layer-norm"}, {Noise({2, 6, 4}, 1)}, env.ctx);
+  EXPECT_EQ(Count(*m, "LayerNormalization"), 1) << Text(*m);
+  EXPECT_EQ(Count(*m, "Transpose"), 2);
+  EXPECT_EQ(Count(*m, "Add"), 1);
+}
+
 TEST(FormLayerNorm, GammaOfAnotherShapeStaysOutside) {  // N009
   Env env;
   const auto m = RunAndCompare("graph (%x: f32[2,3,4]) {" + std::string(kLayerNorm) + R"(
@@ -366,7 +398,7 @@ TEST(FormLayerNorm, RankOneWithoutConstantGamma) {  // N008
   })", {"form-layer-norm"}, {Noise({8}, 1)}, env.ctx);
 }
 
-TEST(FormLayerNorm, OtherAxesStay) {  // N010
+TEST(FormLayerNorm, OtherAxesAreThoseAxes) {  // N010
   for (const char* axes : {"", ", %first"}) {
     Env env;
     const std::string mean = std::string("ReduceMean(%x") + axes + ")", var = std::string("ReduceMean(%p") + axes + ")";
@@ -379,7 +411,9 @@ TEST(FormLayerNorm, OtherAxesStay) {  // N010
       %n = Div(%d, %s)
       return %n
     })", {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
-    EXPECT_EQ(Count(*m, "LayerNormalization"), 0);
+    // Over everything it is the normalisation of all dims; over one axis that isn't the last it is that.
+    EXPECT_EQ(Count(*m, "LayerNormalization"), 1);
+    if (*axes == 0) EXPECT_EQ(FindOp(*m, "LayerNormalization")->attrs().Int("axis", -1), 0);
   }
 }
 
