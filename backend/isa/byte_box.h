@@ -22,10 +22,12 @@ struct ByteBox {
   std::array<Dim, 4> dims{}; // outermost first
 
   void Add(int64_t count, int64_t stride) { dims[num_dims++] = {count, stride}; }
+  // At most 2^62.
   int64_t NumRuns() const {
     int64_t k = 1;
     for (int i = 0; i < num_dims; ++i)
-      k *= dims[i].count;
+      if (__builtin_mul_overflow(k, dims[i].count, &k) || k > int64_t{1} << 62)
+        return int64_t{1} << 62;
     return k;
   }
   ByteRange Bounds() const {

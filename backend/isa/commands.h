@@ -368,7 +368,7 @@ struct Norm {
 };
 
 // ONNX's coordinate transformations and nearest modes on H and W of a tile: output row r of the tile is row out_h0 + r of full_out_h; source rows
-// are clamped to [0, full_in_h) and found at row - in_h0 of `in`. scale = output/input as ONNX has it (f32).
+// are clamped to [0, full_in_h) and found at row - in_h0 of `in`. scale = output/input as ONNX has it; 0: full_out / full_in (resize_math.h).
 enum class ResizeKind : uint8_t { Nearest, Linear };
 enum class Coordinates : uint8_t { HalfPixel, PytorchHalfPixel, AlignCorners, Asymmetric, HalfPixelSymmetric };
 enum class Nearest : uint8_t { RoundPreferFloor, RoundPreferCeil, Floor, Ceil };

@@ -1,5 +1,5 @@
 // ELEM, LUT, POOL, REDUCE, NORM, RESIZE.
-#include "backend/isa/resize.h"
+#include "backend/isa/resize_math.h"
 #include "backend/verify/check.h"
 
 namespace npuc::verify {
@@ -50,30 +50,23 @@ void CheckAxes(Checker &c, uint8_t axes) {
 
 void CheckSources(Checker &c, const isa::Resize &r, std::string_view axis, float scale, int64_t in, int64_t out,
                   int64_t in0, int64_t out0, int64_t full_in, int64_t full_out) {
-  if (!c.Require(std::isfinite(scale) && scale > 0 && full_in >= 1 && full_out >= 1, "scale {} of {} {}", scale,
+  // A scale of 0 stands for the quotient of the extents.
+  if (!c.Require(std::isfinite(scale) && scale >= 0 && full_in >= 1 && full_out >= 1, "scale {} of {} {}", scale,
                  full_in, axis))
     return;
   if (!c.Require(out0 + out <= full_out && in0 + in <= full_in && full_in <= 1 << 24 && full_out <= 1 << 24,
                  "{} {} + {} of {} from {} + {} of {}", axis, out0, out, full_out, in0, in, full_in))
     return;
-  // Coordinates are monotone, so the two ends decide.
-  for (int64_t o : {out0, out0 + out - 1}) {
-    const float x = isa::SourceCoordinate(r.coordinates, o, scale, full_in, full_out);
-    if (!c.Require(std::isfinite(x) && std::abs(x) < 1e15f, "output {} of the {} comes from {}", o, axis, x))
+  const ResizeAxis a{r.coordinates, ResizeScale(scale, full_in, full_out), full_in, full_out};
+  for (int64_t o = out0; o < out0 + out; ++o) {
+    const double at = ResizeCoordinate(a, o);
+    if (!c.Require(std::isfinite(at) && std::abs(at) < 1e15, "output {} of the {} comes from {}", o, axis, at))
       return;
-    int64_t lo = 0, hi = 0;
-    if (r.kind == isa::ResizeKind::Nearest) {
-      lo = hi = isa::NearestSource(r.nearest, x);
-    } else {
-      lo = static_cast<int64_t>(std::floor(x));
-      hi = lo + 1;
-    }
-    for (int64_t s : {lo, hi}) {
-      const int64_t at = std::clamp<int64_t>(s, 0, full_in - 1);
-      if (!c.Require(at >= in0 && at < in0 + in, "output {} of the {} comes from {}, the input has {} to {}", o, axis,
-                     at, in0, in0 + in - 1))
+    const ResizeSource source = ResizeSourceOf(a, r.kind, r.nearest, o);
+    for (int64_t s : {source.a, source.b})
+      if (!c.Require(s >= in0 && s < in0 + in, "output {} of the {} comes from {}, the input has {} to {}", o, axis, s,
+                     in0, in0 + in - 1))
         return;
-    }
   }
 }
 

@@ -475,7 +475,8 @@ TEST(Verify, ResizeReadsOnlyWhatIsThere) {
   EXPECT_TRUE(Has(resize([](auto &r) { r.in.h = 4; }), "output 7 of the rows comes from 4, the input has 0 to 3"));
   EXPECT_TRUE(Has(resize([](auto &r) { r.in_h0 = 1; }), "output 0 of the rows comes from 0, the input has 1 to 5"));
   EXPECT_TRUE(Has(resize([](auto &r) { r.out_h0 = 9; }), "rows 9 + 8 of 16"));
-  EXPECT_TRUE(Has(resize([](auto &r) { r.scale_h = 0; }), "scale 0"));
+  EXPECT_EQ(resize([](auto &r) { r.scale_h = 0; }), ""); // the quotient of the extents
+  EXPECT_TRUE(Has(resize([](auto &r) { r.scale_h = -1; }), "scale -1"));
   EXPECT_TRUE(Has(resize([](auto &r) { r.scale_w = std::numeric_limits<float>::infinity(); }), "scale inf"));
   EXPECT_EQ(resize([](auto &r) {
               r.kind = isa::ResizeKind::Nearest;
