@@ -1,4 +1,4 @@
-// The order of f32 reductions: element i goes into partial sum i mod 16, then the partials meet pairwise, (0+8, 1+9, ...), (0+4, ...), ..., 0+1.
+// The order of f32 reductions: element i goes into partial sum i mod 16, then neighbours meet, ((0+1)+(2+3))+...: compiler/ops/reduce_math.h's order.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ class Partials {
   float Tree(F f) const {
     float t[16];
     for (int i = 0; i < 16; ++i) t[i] = p_[i];
-    for (int width = 8; width > 0; width /= 2)
-      for (int i = 0; i < width; ++i) t[i] = f(t[i], t[i + width]);
+    for (int width = 1; width < 16; width *= 2)
+      for (int i = 0; i < 16; i += 2 * width) t[i] = f(t[i], t[i + width]);
     return t[0];
   }
   float p_[16];

@@ -1,4 +1,4 @@
-// RESIZE: nearest and linear on H and W with ONNX's coordinate transformations, in f32. An output coordinate gives a source coordinate
+// RESIZE: nearest and linear on H and W with ONNX's coordinate transformations (backend/isa/resize_math.h): an output coordinate gives a source coordinate
 //   half_pixel (o + 0.5) / s - 0.5    pytorch_half_pixel the same, 0 for an output of one    align_corners o * (in - 1) / (out - 1), 0 for one
 //   asymmetric o / s                  half_pixel_symmetric in/2 * (1 - out / (s * in)) + (o + 0.5) / s - 0.5
 // nearest rounds it as asked; linear weighs floor and floor + 1, (1 - f) * a + f * b, W first, then H. Sources are clamped into the tensor.
@@ -7,39 +7,14 @@
 #include <cmath>
 #include <vector>
 
+#include "backend/isa/resize_math.h"
 #include "runtime_stub/machine.h"
 #include "runtime_stub/rows.h"
 
 namespace npuc::runtime {
 namespace {
 
-using isa::Coordinates;
 using isa::Resize;
-
-float SourceCoordinate(Coordinates mode, int64_t o, float scale, int64_t in, int64_t out) {
-  const float f = static_cast<float>(o);
-  switch (mode) {
-    case Coordinates::HalfPixel: return (f + 0.5f) / scale - 0.5f;
-    case Coordinates::PytorchHalfPixel: return out > 1 ? (f + 0.5f) / scale - 0.5f : 0.0f;
-    case Coordinates::AlignCorners: return out > 1 ? f * static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
-    case Coordinates::Asymmetric: return f / scale;
-    case Coordinates::HalfPixelSymmetric: {
-      const float adjustment = static_cast<float>(out) / (scale * static_cast<float>(in)), center = static_cast<float>(in) / 2;
-      return center * (1 - adjustment) + ((f + 0.5f) / scale - 0.5f);
-    }
-  }
-  return f;
-}
-
-int64_t NearestSource(isa::Nearest mode, float x) {
-  switch (mode) {
-    case isa::Nearest::RoundPreferFloor: return static_cast<int64_t>(std::ceil(x - 0.5f));
-    case isa::Nearest::RoundPreferCeil: return static_cast<int64_t>(std::floor(x + 0.5f));
-    case isa::Nearest::Floor: return static_cast<int64_t>(std::floor(x));
-    case isa::Nearest::Ceil: return static_cast<int64_t>(std::ceil(x));
-  }
-  return 0;
-}
 
 // Sources of output row or column o, relative to the tile; `f` is the weight of b.
 struct Source {
@@ -47,18 +22,12 @@ struct Source {
   float f;
 };
 Source SourceOf(const Resize& c, int64_t o, float scale, int64_t in, int64_t out, int64_t in0) {
-  const float x = SourceCoordinate(c.coordinates, o, scale, in, out);
-  const auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i, 0, in - 1) - in0; };
-  if (c.kind == isa::ResizeKind::Nearest) {
-    const int64_t i = clamp(NearestSource(c.nearest, x));
-    return {i, i, 0};
-  }
-  const float floor = std::floor(x);
-  const int64_t i = static_cast<int64_t>(floor);
-  return {clamp(i), clamp(i + 1), x - floor};
+  const ResizeAxis axis{c.coordinates, ResizeScale(scale, in, out), in, out};
+  const ResizeSource s = ResizeSourceOf(axis, c.kind, c.nearest, o);
+  return {s.a - in0, s.b - in0, s.f};
 }
 
-float Mix(float a, float b, float f) { return (1.0f - f) * a + f * b; }
+float Mix(float a, float b, float f) { return ResizeMix(a, b, f); }
 
 }  // namespace
 

@@ -7,10 +7,22 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "backend/isa/commands.h"
 
 namespace npuc {
+
+// By ONNX's name; nullopt for tf_half_pixel_for_nn and tf_crop_and_resize, which the NPU does not have.
+inline std::optional<isa::Coordinates> ResizeCoordinatesOf(std::string_view s) {
+  if (s == "half_pixel") return isa::Coordinates::HalfPixel;
+  if (s == "half_pixel_symmetric") return isa::Coordinates::HalfPixelSymmetric;
+  if (s == "pytorch_half_pixel") return isa::Coordinates::PytorchHalfPixel;
+  if (s == "align_corners") return isa::Coordinates::AlignCorners;
+  if (s == "asymmetric") return isa::Coordinates::Asymmetric;
+  return std::nullopt;
+}
 
 struct ResizeAxis {
   isa::Coordinates coordinates = isa::Coordinates::HalfPixel;

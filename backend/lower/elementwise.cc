@@ -74,6 +74,8 @@ std::optional<Spec> SpecOf(const Node& n) {
   for (const NamedFn& f : kPlain)
     if (f.name == name) return Spec{f.fn, f.operands};
   if (name == "Cast") return Spec{ElemFn::Cast, 1};
+  if (name == "Mod") return Spec{a.Int("fmod", 0) ? ElemFn::Fmod : ElemFn::Mod, 2};
+  if (name == "IsNaN") return Spec{ElemFn::IsNaN, 1};
   if (name == "Relu") return Spec{ElemFn::Clamp, 1, 0, kInf};
   if (name == "Clip") {
     Spec s{ElemFn::Clamp, 1, -kInf, kInf};
@@ -97,7 +99,7 @@ std::optional<Spec> SpecOf(const Node& n) {
 }
 
 bool IsPredicate(ElemFn f) {
-  return f == ElemFn::Equal || f == ElemFn::Less || f == ElemFn::LessEqual || f == ElemFn::Greater || f == ElemFn::GreaterEqual;
+  return f == ElemFn::Equal || f == ElemFn::Less || f == ElemFn::LessEqual || f == ElemFn::Greater || f == ElemFn::GreaterEqual || f == ElemFn::IsNaN;
 }
 bool IsLogic(ElemFn f) { return f == ElemFn::And || f == ElemFn::Or || f == ElemFn::Xor || f == ElemFn::Not; }
 
@@ -212,7 +214,7 @@ class ElementwiseOp : public LoweredOp {
       return;
     }
     if (IsPredicate(s.fn)) {
-      for (unsigned i = 0; i < 2; ++i) report.Require(is_float(n.operand(i)), kPredicate, "float", std::string(Name(ctx.dtype(n.operand(i)))));
+      for (unsigned i = 0; i < s.operands; ++i) report.Require(is_float(n.operand(i)), kPredicate, "float", std::string(Name(ctx.dtype(n.operand(i)))));
       return;
     }
     if (IsLogic(s.fn)) {

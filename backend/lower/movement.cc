@@ -1,8 +1,10 @@
-// Operators that only move elements: Reshape family, Identity, QuantCast, Relayout, Transpose, Concat, Split, Slice, Expand, Pad (constant).
+// Operators that only move elements: Reshape family, Identity, QuantCast, Relayout, Transpose, Concat, Split, Slice, Expand, Pad.
 //
 // Where tiling could share bytes (passes/tile/places.cc) operand and result lie in the same place and nothing is emitted; else one DMA per piece.
-// Leaves alone: quantisation that differs between operand and result (quantize inserts Requantize first); Pad by reflect, edge and wrap.
+// Pad by reflect, edge and wrap copies the operand into the middle, then axis by axis the strips on both sides out of what is there already.
+// Leaves alone: quantisation that differs between operand and result (quantize inserts Requantize first).
 #include <algorithm>
+#include <limits>
 
 #include "backend/lower/rules.h"
 #include "backend/lower/stage.h"
@@ -17,7 +19,7 @@ const RuleDoc kSameQuant{"same-quantisation", "operand and result must have the 
 const RuleDoc kElemSize{"movable-type", "elements must have 1, 2 or 4 bytes (or be 64-bit integers)", "cast the tensor"};
 const RuleDoc kReshapeLayout{"reshape-layout", "the operand must lie in ONNX's order", "internal: the layout pass sees to it"};
 const RuleDoc kConstants{"constant-parameters", "starts, ends, axes, steps, pads, repeats and shapes must be constants", "fold them into initializers, or bind them with --bind"};
-const RuleDoc kPadMode{"pad-mode", "padding must be constant", "use mode=constant, or keep the Pad on the host"};
+const RuleDoc kPadMode{"pad-mode", "pads of reflect, edge and wrap must not be negative, and those of reflect and wrap not beyond the axis", "use mode=constant, or keep the Pad on the host"};
 const RuleDoc kPadRank{"pad-rank", "padded axes must be among the last three, or the first of at most four dims", "reshape around the Pad"};
 
 int64_t Bits(DType t, double value) {
@@ -249,10 +251,19 @@ class PadOp : public MovementOp {
   using MovementOp::MovementOp;
   std::vector<RuleDoc> rules() const override { return {kSameQuant, kElemSize, kConstants, kPadMode, kPadRank}; }
   void CheckParameters(const Node& n, const CheckContext& ctx, RuleReport& report) const override {
-    report.Require(n.attrs().String("mode", "constant") == "constant", kPadMode, "constant", std::string(n.attrs().String("mode", "constant")));
     if (!report.Require(Constants(n, 1), kConstants, "constants", "computed ones")) return;
     const int rank = n.operand(0)->type().shape().rank();
     const Dims pads = Pads(n);
+    const std::string_view mode = n.attrs().String("mode", "constant");
+    if (mode != "constant") {
+      for (int i = 0; i < rank; ++i) {
+        const int64_t extent = n.operand(0)->type().shape()[i].value();
+        const int64_t most = mode == "reflect" ? extent - 1 : mode == "wrap" ? extent : std::numeric_limits<int64_t>::max();
+        for (int64_t p : {pads[i], pads[rank + i]})
+          report.Require(p >= 0 && p <= most, kPadMode, fmt::format("0 to {}", most), fmt::format("{} on axis {} ({})", p, i, mode));
+      }
+      return;
+    }
     for (int i = 0; i < rank - 4; ++i) report.Require(pads[i] == 0 && pads[rank + i] == 0, kPadRank, "0", fmt::format("{} and {} on axis {}", pads[i], pads[rank + i], i));
     if (rank > 4) report.Require(pads[rank - 4] == 0 && pads[2 * rank - 4] == 0, kPadRank, "0", "pads on a merged axis");
     (void)ctx;
@@ -262,6 +273,10 @@ class PadOp : public MovementOp {
     const int rank = x->type().shape().rank();
     const Layout layout = x->type().layout();
     const Dims pads = Pads(n);
+    if (const std::string_view mode = n.attrs().String("mode", "constant"); mode != "constant") {
+      LowerStrips(Source(ctx, x), Target_(ctx, y), pads, mode, ctx);
+      return absl::OkStatus();
+    }
     isa::Dma dma;
     program::Box box = program::Box::All(SourceView(ctx, x));
     for (int i = 0; i < rank; ++i) {
@@ -284,6 +299,40 @@ class PadOp : public MovementOp {
   }
 
  private:
+  static void LowerStrips(const Strided& x, const Strided& y, const Dims& pads, std::string_view mode, LowerContext& ctx) {
+    const size_t rank = x.dims.size();
+    Strided middle = y;
+    middle.dims = x.dims;
+    for (size_t i = 0; i < rank; ++i) middle.base.offset += pads[i] * y.strides[i];
+    CopyStrided(ctx, x, middle);
+    // What is filled so far: x's box, grown axis by axis to y's.
+    Strided filled = middle;
+    for (size_t i = 0; i < rank; ++i) {
+      const int64_t extent = x.dims[i], step = y.strides[i];
+      for (const bool after : {false, true}) {
+        const int64_t count = pads[after ? rank + i : i];
+        if (count == 0) continue;
+        Strided from = filled, to = filled;
+        from.dims[i] = to.dims[i] = count;
+        to.base.offset += (after ? extent : -count) * step;
+        // First source element of the strip, counted from the middle's first, and the step from one to the next.
+        int64_t first = after ? extent - 1 : 0;
+        from.strides[i] = 0;
+        if (mode == "reflect") {
+          first = after ? extent - 2 : count;
+          from.strides[i] = -step;
+        } else if (mode == "wrap") {
+          first = after ? 0 : extent - count;
+          from.strides[i] = step;
+        }
+        from.base.offset += first * step;
+        CopyStrided(ctx, from, to);
+      }
+      filled.base.offset -= pads[i] * step;
+      filled.dims[i] = y.dims[i];
+    }
+  }
+
   // Begin and end of every axis.
   static Dims Pads(const Node& n) {
     const int64_t rank = n.operand(0)->type().shape().rank();

@@ -1,16 +1,16 @@
 // Resize: nearest and linear interpolation along H and W, in blocks of output with the source rows and columns that they read.
 //
 //   all extents kept, all scales 1    a copy
-//   else                              RESIZE; which rows a block reads is asked of the same arithmetic that reads them (resize_math.h)
+//   else                              RESIZE; which rows a block reads is asked of the same arithmetic that reads them (backend/isa/resize_math.h)
 // Leaves alone: cubic, antialias, exclude_outside, tf_crop_and_resize, tf_half_pixel_for_nn, other axes than H and W.
 #include <algorithm>
 
+#include "backend/isa/resize_math.h"
 #include "backend/lower/blocks.h"
 #include "backend/lower/broadcast.h"
 #include "backend/lower/rules.h"
 #include "backend/lower/stage.h"
 #include "backend/lower/strided.h"
-#include "compiler/ops/resize_math.h"
 #include "compiler/support/status.h"
 
 namespace npuc::lower {
@@ -23,15 +23,6 @@ const RuleDoc kRank{"resize-rank", "the operand must be (N, C, W) or (N, C, H, W
 const RuleDoc kMode{"resize-mode", "the mode must be nearest or linear, without antialias, exclude_outside and a region of interest", "export with mode=linear"};
 const RuleDoc kCoordinates{"resize-coordinates", "the coordinate transformation must be half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners or asymmetric", "export with half_pixel"};
 const RuleDoc kScales{"resize-scales", "scales or sizes must be constants, and keep_aspect_ratio_policy must be stretch", "fold them into initializers, or bind them with --bind"};
-
-std::optional<isa::Coordinates> CoordinatesOf(std::string_view s) {
-  if (s == "half_pixel") return isa::Coordinates::HalfPixel;
-  if (s == "half_pixel_symmetric") return isa::Coordinates::HalfPixelSymmetric;
-  if (s == "pytorch_half_pixel") return isa::Coordinates::PytorchHalfPixel;
-  if (s == "align_corners") return isa::Coordinates::AlignCorners;
-  if (s == "asymmetric") return isa::Coordinates::Asymmetric;
-  return std::nullopt;
-}
 
 isa::Nearest NearestOf(std::string_view s) {
   if (s == "round_prefer_ceil") return isa::Nearest::RoundPreferCeil;
@@ -95,7 +86,7 @@ class ResizeOp : public LoweredOp {
       report.Require(x[i] == y[i] && scales[i] == 1.0f, kRank, x.ToString(), y.ToString());
     if (KeepsAll(n) && transform != "tf_crop_and_resize") return;
     report.Require(mode == "nearest" || mode == "linear", kMode, "nearest, linear", std::string(mode));
-    report.Require(CoordinatesOf(transform).has_value(), kCoordinates, "half_pixel ... asymmetric", std::string(transform));
+    report.Require(ResizeCoordinatesOf(transform).has_value(), kCoordinates, "half_pixel ... asymmetric", std::string(transform));
     if (mode == "linear") {
       report.Require(n.attrs().Int("antialias", 0) == 0, kMode, "antialias 0", "1");
       report.Require(n.attrs().Int("exclude_outside", 0) == 0, kMode, "exclude_outside 0", "1");
@@ -113,7 +104,7 @@ class ResizeOp : public LoweredOp {
     isa::Resize r;
     r.kind = n.attrs().String("mode", "nearest") == "nearest" ? isa::ResizeKind::Nearest : isa::ResizeKind::Linear;
     // A copy that changes the quantisation only may have come with any transformation: all agree at scale 1.
-    r.coordinates = CoordinatesOf(n.attrs().String("coordinate_transformation_mode", "half_pixel")).value_or(isa::Coordinates::HalfPixel);
+    r.coordinates = ResizeCoordinatesOf(n.attrs().String("coordinate_transformation_mode", "half_pixel")).value_or(isa::Coordinates::HalfPixel);
     r.nearest = NearestOf(n.attrs().String("nearest_mode", "round_prefer_floor"));
     r.in_quant = LowerContext::QuantOf(x);
     r.out_quant = LowerContext::QuantOf(y);

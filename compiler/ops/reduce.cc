@@ -7,6 +7,7 @@
 // integers truncates. An empty reduction gives 0 (Sum, L1, L2, SumSquare), 1 (Prod), the least or greatest value (Max, Min), NaN
 // (Mean), -inf (LogSum, LogSumExp). Max and Min propagate NaN. LogSumExp takes its maximum out first. Quantised: ReduceMean in
 // exact integers, Max, Min, ArgMax, ArgMin on the integers when parameters agree.
+#include <algorithm>
 #include <limits>
 
 #include "compiler/ops/quant_eval.h"
@@ -169,10 +170,15 @@ struct MeanR {
 struct ProdR {
   template <class T, class At> static T Run(int64_t n, At at) {
     if constexpr (std::is_floating_point_v<T>) {
-      T p = 1;
+      // As sums: 16 partial products, then neighbours.
+      T t[16];
+      std::fill_n(t, 16, T(1));
       for (int64_t i = 0; i < n; ++i)
-        p *= at(i);
-      return p;
+        t[i & 15] *= at(i);
+      for (int w = 1; w < 16; w *= 2)
+        for (int k = 0; k < 16; k += 2 * w)
+          t[k] *= t[k + w];
+      return t[0];
     } else {
       uint64_t p = 1;
       for (int64_t i = 0; i < n; ++i)
@@ -275,7 +281,8 @@ template <class R> Status EvaluateQuantizedExtremum(EvalContext &ctx) {
   return same ? EvaluateReduce<R>(ctx) : EvaluateByDequantizing(ctx);
 }
 
-Status EvaluateQuantizedMean(EvalContext &ctx) {
+// The integers' exact sum, scaled and rounded once; kMean divides by the count.
+template <bool kMean> Status EvaluateQuantizedSum(EvalContext &ctx) {
   const QuantRef &qx = OperandQuant(ctx, 0), &qy = ResultQuant(ctx, 0);
   if (!qx || !qx->per_tensor() || (qy && !qy->per_tensor()))
     return EvaluateByDequantizing(ctx);
@@ -292,10 +299,10 @@ Status EvaluateQuantizedMean(EvalContext &ctx) {
       for (int64_t i = 0; i < g.size; ++i)
         sum += static_cast<int64_t>(from[g.Offset(i)]) - qx->zero_point();
       if (!qy) {
-        y.mutable_data<float>()[k] = static_cast<float>(sum) * qx->scale() / static_cast<float>(g.size);
+        y.mutable_data<float>()[k] = static_cast<float>(sum) * qx->scale() / static_cast<float>(kMean ? g.size : 1);
         continue;
       }
-      const int32_t q = QuantizeAverage(sum, qx->scale(), g.size, qy->scale(), qy->zero_point(), range);
+      const int32_t q = QuantizeAverage(sum, qx->scale(), kMean ? g.size : 1, qy->scale(), qy->zero_point(), range);
       switch (ByteSize(dtype)) {
       case 1: y.mutable_bytes()[k] = static_cast<uint8_t>(q); break;
       case 2: y.mutable_data<uint16_t>()[k] = static_cast<uint16_t>(q); break;
@@ -384,8 +391,8 @@ OpDef Arg(std::string_view name, Status (*evaluate)(EvalContext &), Status (*qua
 
 } // namespace
 
-OpDef ReduceSumDef() { return Reduce("ReduceSum", EvaluateReduce<SumR>, "Sum over axes."); }
-OpDef ReduceMeanDef() { return Reduce("ReduceMean", EvaluateReduce<MeanR>, "Mean over axes.", EvaluateQuantizedMean); }
+OpDef ReduceSumDef() { return Reduce("ReduceSum", EvaluateReduce<SumR>, "Sum over axes.", EvaluateQuantizedSum<false>); }
+OpDef ReduceMeanDef() { return Reduce("ReduceMean", EvaluateReduce<MeanR>, "Mean over axes.", EvaluateQuantizedSum<true>); }
 OpDef ReduceMaxDef() { return Reduce("ReduceMax", EvaluateReduce<MaxR>, "Maximum over axes.", EvaluateQuantizedExtremum<MaxR>); }
 OpDef ReduceMinDef() { return Reduce("ReduceMin", EvaluateReduce<MinR>, "Minimum over axes.", EvaluateQuantizedExtremum<MinR>); }
 OpDef ReduceProdDef() { return Reduce("ReduceProd", EvaluateReduce<ProdR>, "Product over axes."); }

@@ -3,10 +3,12 @@
 // The interpolations are separable: each resized axis becomes a list of taps (input index, weight) per output coordinate, worked out
 // in double from the coordinate transformation, and the axes are applied one after another in double, rounded once at the end.
 // Nearest has one tap of weight 1 and copies elements of any type. antialias widens the filter where the axis shrinks.
+// The linear form of f32 elements that the NPU has too is mixed in f32, W first, then H ... (backend/isa/resize_math.h).
 // tf_crop_and_resize fills coordinates outside the region's source with extrapolation_value.
 // Cost: elements of each intermediate times taps. Formulas: the operator's page in the ONNX specification.
 #include <cmath>
 
+#include "backend/isa/resize_math.h"
 #include "compiler/ops/movement.h"
 
 namespace npuc::ops {
@@ -175,6 +177,21 @@ void Apply(const Taps& t, const double* in, double* out, int64_t outer, int64_t 
     }
 }
 
+// Axis k of `dims` resampled to `out` in f32.
+std::vector<float> MixAxis(const std::vector<float>& in, llvm::ArrayRef<int64_t> dims, int k, const ResizeAxis& axis) {
+  const AxisSplit split(dims, k);
+  std::vector<float> out(split.outer * axis.out * split.inner);
+  for (int64_t x = 0; x < axis.out; ++x) {
+    const ResizeSource s = ResizeSourceOf(axis, isa::ResizeKind::Linear, isa::Nearest::Floor, x);
+    for (int64_t o = 0; o < split.outer; ++o) {
+      const float *a = in.data() + (o * split.n + s.a) * split.inner, *b = in.data() + (o * split.n + s.b) * split.inner;
+      float* to = out.data() + (o * axis.out + x) * split.inner;
+      for (int64_t c = 0; c < split.inner; ++c) to[c] = ResizeMix(a[c], b[c], s.f);
+    }
+  }
+  return out;
+}
+
 Status VerifyResize(const Node& n) {
   auto one_of = [&](std::string_view attr, std::string_view otherwise, std::initializer_list<std::string_view> allowed) -> Status {
     const std::string_view v = n.attrs().String(attr, otherwise);
@@ -248,6 +265,20 @@ Status EvaluateResize(EvalContext& ctx) {
     return OkStatus();
   }
   NPUC_ASSIGN_OR_RETURN(Tensor y, AllocateResult(x.dtype(), p.dims));
+  const auto coordinates = ResizeCoordinatesOf(attrs.String("coordinate_transformation_mode", "half_pixel"));
+  if (x.dtype() == DType::F32 && coordinates && attrs.String("mode", "nearest") == "linear" && attrs.Int("antialias", 0) == 0 &&
+      attrs.Int("exclude_outside", 0) == 0 && x.num_elements() > 0) {
+    std::vector<float> from(x.data<float>(), x.data<float>() + x.num_elements());
+    Dims dims(x.dims());
+    for (int k = rank; k-- > 0;) {
+      if (!changes[k]) continue;
+      from = MixAxis(from, dims, k, {*coordinates, p.scales[k], x.dims()[k], p.dims[k]});
+      dims[k] = p.dims[k];
+    }
+    if (!from.empty()) std::memcpy(y.mutable_bytes(), from.data(), from.size() * sizeof(float));
+    ctx.set_result(0, std::move(y));
+    return OkStatus();
+  }
   return DispatchNumeric(x.dtype(), [&](auto tag) -> Status {
     using T = TypeOf<decltype(tag)>;
     std::vector<double> from(x.data<T>(), x.data<T>() + x.num_elements()), to;
