@@ -272,6 +272,7 @@ Status Manager::Run(const Pipeline& pipeline) {
       }
     }
     if (stopped) break;
+    if (options_.after_stage) options_.after_stage(static_cast<size_t>(&stage - pipeline.data()), module_);
   }
   if (options_.time_passes) PrintTimes();
   return OkStatus();

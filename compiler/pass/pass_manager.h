@@ -27,6 +27,9 @@ struct PassManagerOptions {
   // the pass's fault.
   std::function<Status(std::string_view pass, const Module& before, const Module& after)> eval_each;
 
+  // Called after each stage of the pipeline, with its index, unless the pipeline stopped within it.
+  std::function<void(size_t stage, const Module& m)> after_stage;
+
   std::vector<std::string> print_after;  // pass names, or "all"
   std::function<void(std::string_view text)> print;  // where print_after and time_passes go; null: stderr
   std::string dump_ir_dir;  // DIR/000.input.ir, DIR/001.pass-name.ir ... after each pass that changed something; made if absent
