@@ -1,8 +1,8 @@
 // What CI services read: Markdown for a step summary, JUnit, SARIF, a badge.
 #include <algorithm>
 
-#include "backend/report/json.h"
 #include "backend/report/render.h"
+#include "compiler/support/json.h"
 #include "compiler/support/status.h"
 
 namespace npuc::report {
@@ -120,19 +120,19 @@ std::string RenderSarif(const Report &r) {
           "{}\n      {{\"ruleId\": {}, \"ruleIndex\": {}, \"level\": \"warning\", \"message\": {{\"text\": {}}}, "
           "\"locations\": [{{\"physicalLocation\": {{\"artifactLocation\": {{\"uri\": {}}}}}, "
           "\"logicalLocations\": [{{\"name\": {}, \"kind\": \"node\"}}]}}]}}",
-          results.empty() ? "" : ",", JsonString(reason.rule), index,
-          JsonString(fmt::format("node '{}' ({}): {}", node.id, node.op, reason.message)), JsonString(r.model.file),
-          JsonString(node.id));
+          results.empty() ? "" : ",", JsonQuoted(reason.rule), index,
+          JsonQuoted(fmt::format("node '{}' ({}): {}", node.id, node.op, reason.message)), JsonQuoted(r.model.file),
+          JsonQuoted(node.id));
     }
   std::string list;
   for (const Reason *rule : rules)
     list += fmt::format("{}\n        {{\"id\": {}, \"help\": {{\"text\": {}}}}}", list.empty() ? "" : ",",
-                        JsonString(rule->rule), JsonString(rule->help.empty() ? rule->message : rule->help));
+                        JsonQuoted(rule->rule), JsonQuoted(rule->help.empty() ? rule->message : rule->help));
   return fmt::format(
       "{{\n  \"$schema\": \"https://json.schemastore.org/sarif-2.1.0.json\",\n  \"version\": \"2.1.0\",\n"
       "  \"runs\": [{{\n    \"tool\": {{\"driver\": {{\"name\": \"npuc\", \"version\": {}, \"rules\": [{}]}}}},\n"
       "    \"results\": [{}]\n  }}]\n}}\n",
-      JsonString(r.tool.version), list, results);
+      JsonQuoted(r.tool.version), list, results);
 }
 
 std::string RenderBadge(const Report &r) {

@@ -14,6 +14,13 @@ namespace {
 constexpr const char *kEngines[] = {"LD", "ST", "MXU", "VPU"};
 constexpr int kWidth = 1180; // of pictures, in px
 
+std::string ShapeText(const IoRow &io) {
+  std::string out;
+  for (const Extent &e : io.shape)
+    out += (out.empty() ? "" : ",") + (e.symbol.empty() ? std::to_string(e.value) : Escaped(e.symbol));
+  return out;
+}
+
 class Page {
 public:
   explicit Page(const Report &report) : r(report) {}
@@ -338,11 +345,9 @@ void Page::Rest() {
   Add("<li>target <code>{}</code> SHA-256 <code>{}</code></li>\n", Escaped(r.target.name), r.target.sha256);
   Add("<li>npuc {}</li>\n", Escaped(r.tool.version));
   for (const IoRow &io : r.inputs)
-    Add("<li>input <code>{}</code>: {} [{}], {}</li>\n", Escaped(io.name), io.dtype,
-        Escaped(fmt::format("{}", fmt::join(io.shape, ","))), Bytes(io.bytes));
+    Add("<li>input <code>{}</code>: {} [{}], {}</li>\n", Escaped(io.name), io.dtype, ShapeText(io), Bytes(io.bytes));
   for (const IoRow &io : r.outputs)
-    Add("<li>output <code>{}</code>: {} [{}], {}</li>\n", Escaped(io.name), io.dtype,
-        Escaped(fmt::format("{}", fmt::join(io.shape, ","))), Bytes(io.bytes));
+    Add("<li>output <code>{}</code>: {} [{}], {}</li>\n", Escaped(io.name), io.dtype, ShapeText(io), Bytes(io.bytes));
   for (const FusionRow &f : r.fusions)
     Add("<li>pass {}: {} matches</li>\n", Escaped(f.pass), f.matched);
   Add("<li>layout: {} conversions, {} transposes removed</li>\n</ul>\n", r.layout.conversions,

@@ -1,7 +1,5 @@
-// Writer and reader of the report's JSON, both driven by the field lists of report.h.
-//
-// The writer is our own because the file's looks matter: a report is diffed and reviewed, so keys keep their order,
-// each row of a table is one line, and numbers are short. The reader walks LLVM's JSON value.
+// Writer and reader of the report's JSON, both driven by the field lists of report.h. A report is diffed and reviewed,
+// so keys keep their order and each row of a table is one line.
 #include "backend/report/json.h"
 
 #include <algorithm>
@@ -9,8 +7,8 @@
 #include <type_traits>
 
 #include "compiler/support/diagnostic.h"
-#include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "compiler/support/json.h"
+#include "compiler/support/mapped_file.h"
 
 namespace npuc::report {
 namespace {
@@ -22,73 +20,44 @@ template <class T> struct IsVector<std::vector<T>> : std::true_type {};
 
 class Writer {
 public:
-  std::string out;
+  explicit Writer(std::string *out) : w_(out) {}
 
   template <class T> void Value(const T &value, int depth) {
-    if constexpr (std::is_same_v<T, std::string>) {
-      out += JsonString(value);
-    } else if constexpr (std::is_same_v<T, bool>) {
-      out += value ? "true" : "false";
-    } else if constexpr (std::is_integral_v<T>) {
-      out += fmt::format("{}", value);
+    // The root and its objects have a line a key, tables a line a row.
+    if (depth >= 2)
+      w_.BeginLine();
+    if constexpr (std::is_same_v<T, Extent>) {
+      value.symbol.empty() ? w_.Value(value.value) : w_.Value(value.symbol);
     } else if constexpr (std::is_floating_point_v<T>) {
-      // Not a number and infinity have no JSON; they would be bugs upstream and must not make the file unreadable.
-      out += std::isfinite(value) ? fmt::format("{:.10g}", value == 0 ? 0.0 : value) : "0";
+      // A scale of the model may be anything; JSON has no word for it.
+      w_.Value(std::isfinite(value) ? value : 0);
+    } else if constexpr (std::is_same_v<T, std::string> || std::is_arithmetic_v<T>) {
+      w_.Value(value);
     } else if constexpr (IsMap<T>::value) {
-      Items('{', '}', value, depth, [&](const auto &entry, int d) {
-        out += JsonString(entry.first) + ": ";
-        Value(entry.second, d);
-      });
+      w_.BeginObject();
+      for (const auto &[key, item] : value) {
+        w_.Key(key);
+        Value(item, depth + 1);
+      }
+      w_.EndObject();
     } else if constexpr (IsVector<T>::value) {
-      Items('[', ']', value, depth, [&](const auto &item, int d) { Value(item, d); });
+      w_.BeginArray();
+      for (const auto &item : value)
+        Value(item, depth + 1);
+      w_.EndArray();
     } else {
-      Object<T> fields{*this, depth};
-      out += '{';
-      T::Fields(value, fields);
-      Close('}', depth, !fields.first);
+      auto field = [&](const char *name, const auto &member) {
+        w_.Key(name);
+        Value(member, depth + 1);
+      };
+      w_.BeginObject();
+      T::Fields(value, field);
+      w_.EndObject();
     }
   }
 
 private:
-  // The root's and its objects' entries, and the rows of tables, stand on lines of their own.
-  static constexpr int kLineDepth = 1;
-
-  void Separate(bool first, int depth) {
-    if (depth <= kLineDepth) {
-      out += first ? "\n" : ",\n";
-      out.append(2 * (depth + 1), ' ');
-    } else if (!first) {
-      out += ", ";
-    }
-  }
-  void Close(char bracket, int depth, bool any) {
-    if (any && depth <= kLineDepth) {
-      out += '\n';
-      out.append(2 * depth, ' ');
-    }
-    out += bracket;
-  }
-  template <class C, class F> void Items(char open, char close, const C &items, int depth, F each) {
-    out += open;
-    bool first = true;
-    for (const auto &item : items) {
-      Separate(first, depth);
-      first = false;
-      each(item, depth + 1);
-    }
-    Close(close, depth, !first);
-  }
-  template <class T> struct Object {
-    Writer &w;
-    int depth;
-    bool first = true;
-    template <class M> void operator()(const char *name, const M &member) {
-      w.Separate(first, depth);
-      first = false;
-      w.out += JsonString(name) + ": ";
-      w.Value(member, depth + 1);
-    }
-  };
+  JsonWriter w_;
 };
 
 class Reader {
@@ -103,6 +72,13 @@ public:
         value = s->str();
       else
         Wrong(path, "a string");
+    } else if constexpr (std::is_same_v<T, Extent>) {
+      if (auto i = json.getAsInteger())
+        value.value = *i;
+      else if (auto s = json.getAsString())
+        value.symbol = s->str();
+      else
+        Wrong(path, "a number or a symbol");
     } else if constexpr (std::is_same_v<T, bool>) {
       if (auto b = json.getAsBoolean())
         value = *b;
@@ -158,57 +134,18 @@ private:
 
 } // namespace
 
-std::string JsonString(std::string_view s) {
-  llvm::StringRef text(s.data(), s.size());
-  std::string fixed;
-  if (!llvm::json::isUTF8(text)) {
-    fixed = llvm::json::fixUTF8(text);
-    text = fixed;
-  }
-  std::string out = "\"";
-  for (char c : text) {
-    switch (c) {
-    case '"':
-      out += "\\\"";
-      break;
-    case '\\':
-      out += "\\\\";
-      break;
-    case '\n':
-      out += "\\n";
-      break;
-    case '\t':
-      out += "\\t";
-      break;
-    case '\r':
-      out += "\\r";
-      break;
-    default:
-      if (static_cast<unsigned char>(c) < 0x20)
-        out += fmt::format("\\u{:04x}", static_cast<int>(c));
-      else
-        out += c;
-    }
-  }
-  return out + "\"";
-}
-
 std::string ToJson(const Report &report) {
-  Writer w;
-  w.Value(report, 0);
-  return w.out + "\n";
+  std::string out;
+  Writer(&out).Value(report, 0);
+  return out + "\n";
 }
 
 StatusOr<Report> FromJson(std::string_view text, std::string_view file) {
-  auto json = llvm::json::parse(llvm::StringRef(text.data(), text.size()));
-  if (!json) {
-    std::string why = llvm::toString(json.takeError());
-    return AtFile(Error("E0103", "not valid JSON: " + why, "give a report that npuc wrote (NAME.report.json)"), file);
-  }
+  NPUC_ASSIGN_OR_RETURN(const llvm::json::Value json, ParseJson(text, file));
   Report report;
   report.schema.clear();
   Reader reader;
-  reader.Value(*json, report, "");
+  reader.Value(json, report, "");
   if (reader.status.ok() && report.schema != kSchema)
     reader.status = Error("E0103", fmt::format("schema is '{}', this version reads {}", report.schema, kSchema),
                           "give a report that npuc wrote (NAME.report.json)");
@@ -218,10 +155,8 @@ StatusOr<Report> FromJson(std::string_view text, std::string_view file) {
 }
 
 StatusOr<Report> ReadReport(const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return AtFile(Error("E0101", "cannot read: " + buffer.getError().message()), path);
-  return FromJson((*buffer)->getBuffer(), path);
+  NPUC_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  return FromJson(text, path);
 }
 
 } // namespace npuc::report

@@ -9,7 +9,7 @@
 
 namespace npuc::report {
 
-// Deterministic: keys in the order of the field lists, one row of a table a line, numbers shortest to 10 digits.
+// Deterministic: keys in the order of the field lists, one row of a table a line.
 std::string ToJson(const Report &report);
 
 // Unknown keys are skipped and missing ones keep their defaults (reports of older and newer versions are read); a
@@ -17,8 +17,5 @@ std::string ToJson(const Report &report);
 StatusOr<Report> FromJson(std::string_view text, std::string_view file);
 // Reads a file. Errors: E0101, E0103.
 StatusOr<Report> ReadReport(const std::string &path);
-
-// `s` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
-std::string JsonString(std::string_view s);
 
 } // namespace npuc::report

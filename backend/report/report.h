@@ -74,9 +74,16 @@ struct Reproducibility {
   }
 };
 
+// A dim: a number in JSON, or its symbol where it is free.
+struct Extent {
+  int64_t value = 0;
+  std::string symbol; // "": `value` holds
+  bool operator==(const Extent &) const = default;
+};
+
 struct IoRow {
   std::string name, dtype;
-  std::vector<std::string> shape; // extents; a symbol where free
+  std::vector<Extent> shape;
   std::string layout;
   double scale = 0; // 0: not quantised
   int64_t zero_point = 0, bytes = 0;
@@ -326,7 +333,7 @@ struct Report {
   Tool tool;
   ModelInfo model;
   TargetInfo target;
-  Map<std::string> options; // flags that can change the result, as normalised text
+  Map<std::string> options; // flags that can change the result; values of a repeated one joined by ", "
   Reproducibility reproducibility;
   std::vector<IoRow> inputs, outputs;
   Coverage coverage;

@@ -21,7 +21,7 @@ Report Sample() {
   r.target.sram_bytes = 2097152;
   r.target.ddr_bytes_per_cycle = 12.8;
   r.target.macs_per_cycle = 1024;
-  r.inputs = {{"x", "float", {"1", "3", "N"}, "NCHW", 0.5, -128, 12}};
+  r.inputs = {{"x", "float", {{1, ""}, {3, ""}, {0, "N"}}, "NCHW", 0.5, -128, 12}};
   r.coverage = {4, 2, 1, 1, 200.0 / 3, 87.5, 2, 1, 4096};
   NodeRow conv;
   conv.id = "conv \"1\"";
@@ -77,6 +77,8 @@ TEST(ReportJson, RoundTrips) {
   EXPECT_EQ(back->nodes.size(), 4u);
   EXPECT_EQ(back->nodes[1].reasons[1].actual, "[?,3]");
   EXPECT_EQ(back->inputs[0].zero_point, -128);
+  EXPECT_EQ(back->inputs[0].shape, r.inputs[0].shape);
+  EXPECT_NE(text.find("\"shape\": [1, 3, \"N\"]"), std::string::npos);
   EXPECT_EQ(back->performance.host_steps[0].estimated_us, 1.5);
   EXPECT_EQ(back->timeline.engines[0].second[1], (std::vector<int64_t>{200, 300, 0}));
   // Maps come back sorted by key; all else is the same text.

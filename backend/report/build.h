@@ -1,0 +1,34 @@
+// From a finished compilation to its report.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/emit/emit.h"
+#include "backend/report/report.h"
+#include "backend/report/work.h"
+#include "compiler/ir/graph.h"
+#include "compiler/pass/pass.h"
+#include "compiler/target/target.h"
+
+namespace npuc::report {
+
+struct BuildInput {
+  const Module &module; // as emitted
+  const Target &target;
+  const ModelWork &work; // of the model before any fusion
+  const emit::EmitResult &emitted;
+  const PassContext &ctx; // reasons and counters
+  std::string model_sha256;
+  Map<std::string> options; // that can change the result
+  std::string command;
+};
+
+// All of the report but `gates`, `compile`, `warnings` and binary_sha256.
+//
+// Verdicts are read off what was emitted, not off what passes meant: npu when a layer with commands carries the node
+// and no host step does, host when a host step does, eliminated else.
+Report BuildReport(const BuildInput &in);
+
+} // namespace npuc::report
