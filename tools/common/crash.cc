@@ -121,6 +121,7 @@ void InstallCrashHandlers(std::string_view tool, int argc, char **argv) {
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
     sigaction(number, &action, nullptr);
   signal(SIGPIPE, SIG_IGN); // a closed pipe is a failed write, not a death
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 std::string WriteReproducer(std::string_view message) {

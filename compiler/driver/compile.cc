@@ -1,0 +1,134 @@
+// The way of a model, top to bottom: import, look at the untouched work, passes, emission, report.
+#include "compiler/driver/compile.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "backend/emit/emit.h"
+#include "backend/lower/registry.h"
+#include "backend/report/build.h"
+#include "backend/report/work.h"
+#include "compiler/onnx/import.h"
+#include "compiler/pass/pass_manager.h"
+#include "compiler/support/hash.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/thread_pool.h"
+#include "passes/pipelines.h"
+
+namespace npuc {
+namespace {
+
+// What float operators will compute in, for the bounds.
+DType FloatView(Precision precision, bool have_samples) {
+  switch (precision) {
+  case Precision::Int8:
+    return DType::I8;
+  case Precision::Int16:
+    return DType::I16;
+  case Precision::Auto:
+    return have_samples ? DType::I8 : DType::F16;
+  case Precision::Fp16:
+  case Precision::Fp32:
+    return DType::F16;
+  }
+  return DType::F16;
+}
+
+PassManagerOptions ManagerOptions(const CompilerOptions &o, const Target &target) {
+  PassManagerOptions m;
+  m.verify_each = o.verify_each;
+  m.print_after = o.print_after;
+  m.dump_ir_dir = o.dump_ir;
+  m.time_passes = o.time_passes;
+  m.disabled = o.disabled_passes;
+  m.pass_limit = o.pass_limit;
+  m.target_name = target.name;
+  return m;
+}
+
+} // namespace
+
+StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &diagnostics,
+                              const ProgressFn &progress) {
+  auto say = [&](const char *what) {
+    if (progress)
+      progress(what);
+  };
+  NPUC_RETURN_IF_ERROR(CheckOptions(options));
+  NPUC_ASSIGN_OR_RETURN(const Target target, Target::FromNameOrFile(options.target));
+
+  say("import");
+  ImportOptions import;
+  import.dims = options.dims;
+  import.input_shapes = options.input_shapes;
+  import.binds = options.binds;
+  import.inputs = options.inputs;
+  import.outputs = options.outputs;
+  Compilation c;
+  NPUC_ASSIGN_OR_RETURN(c.module, ImportModel(options.model, import, diagnostics));
+  NPUC_RETURN_IF_ERROR(diagnostics.ToStatus());
+
+  ThreadPool threads(options.jobs);
+  PassContext ctx(target, diagnostics);
+  NPUC_ASSIGN_OR_RETURN(ctx.options, MakePassOptions(options, *c.module));
+  ctx.threads = &threads;
+  ctx.npu = &lower::ReferenceNpuOps();
+  ctx.rewrite_limit = options.rewrite_limit;
+  std::vector<PassRecord> records;
+  PassManagerOptions manager = ManagerOptions(options, target);
+
+  // The yardstick is what the model asks for after shape inference, constant folding and dead code: after the first
+  // stages, before anything that is ours.
+  const report::WorkView view{FloatView(options.precision, !options.calib.empty())};
+  report::ModelWork work;
+  bool analyzed = false;
+  const size_t simplified = SimplifyPipeline().size() - 1;
+  manager.after_stage = [&](size_t stage, const Module &m) {
+    if (stage != simplified)
+      return;
+    work = report::AnalyzeWork(m, target, view);
+    analyzed = true;
+  };
+  say("passes");
+  NPUC_RETURN_IF_ERROR(RunPasses(*c.module, DefaultPipeline(ctx.options), ctx, manager, &records));
+  NPUC_RETURN_IF_ERROR(diagnostics.ToStatus());
+  if (!analyzed) // --pass-limit stopped before
+    work = report::AnalyzeWork(*c.module, target, view);
+  // So did it before what follows was placed.
+  for (Node &n : c.module->main().nodes())
+    if (n.placement() == Placement::Unassigned && !n.is_constant() && !n.is_return())
+      n.set_placement(Placement::Host);
+
+  say("emit");
+  const auto start = std::chrono::steady_clock::now();
+  emit::EmitOptions emit_options;
+  emit_options.opt_level = options.opt_level;
+  NPUC_ASSIGN_OR_RETURN(emit::EmitResult emitted,
+                        emit::Emit(*c.module, lower::ReferenceNpuOps(), target, emit_options, &threads));
+  records.push_back({"emit", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), true});
+
+  report::BuildInput in{*c.module, target, work, emitted, ctx, {}, {}, {}};
+  NPUC_ASSIGN_OR_RETURN(MappedFile model, MappedFile::Open(options.model));
+  in.model_sha256 = Sha256Hex(model.text());
+  for (const auto &[flag, value] : NormalizedOptions(options)) {
+    const std::string key = flag.substr(flag.find_first_not_of('-'));
+    auto have = std::find_if(in.options.begin(), in.options.end(), [&](auto &o) { return o.first == key; });
+    if (have == in.options.end())
+      in.options.emplace_back(key, value);
+    else
+      have->second += ", " + value;
+  }
+  in.command = CanonicalCommand(options);
+  c.report = report::BuildReport(in);
+  for (const PassRecord &r : records)
+    c.report.compile.passes.push_back({r.pass, r.seconds, r.changed});
+  for (const Diagnostic &d : diagnostics.All())
+    if (d.severity == Severity::warning)
+      c.report.warnings.push_back(Render(d));
+
+  c.file = std::move(emitted.file);
+  c.file.metadata = {{"tool", "npuc " NPUC_VERSION}, {"model", c.module->file}, {"model_sha256", in.model_sha256}};
+  return c;
+}
+
+} // namespace npuc
