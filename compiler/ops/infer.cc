@@ -6,6 +6,23 @@
 namespace npuc {
 namespace {
 
+// Whether everything that `old` knows of a shape holds for `now` too.
+bool Refines(const Type &now, const Type &old) {
+  if (old.is_none() || old.kind() != now.kind())
+    return old.is_none();
+  if (!old.is_tensor())
+    return old == now;
+  if (!old.shape().ranked())
+    return true;
+  if (!now.shape().ranked() || now.shape().rank() != old.shape().rank())
+    return false;
+  for (int i = 0; i < old.shape().rank(); ++i)
+    if (old.shape()[i].symbol() != "?" && !(old.shape()[i] == now.shape()[i]) &&
+        !(now.shape()[i].is_static() && !old.shape()[i].is_static()))
+      return false;
+  return true;
+}
+
 class Context final : public InferContext {
 public:
   Context(Node &node, DiagnosticEngine *warnings) : node_(node), warnings_(warnings) {
@@ -25,9 +42,19 @@ public:
     if (inputs.size() != g->num_inputs())
       return Error("E0203", fmt::format("body {} takes {} inputs, the operator gives it {}", body, g->num_inputs(),
                                         inputs.size()));
+    bool widened = false;
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (!inputs[i].is_none())
+      if (!inputs[i].is_none()) {
+        widened = widened || !Refines(inputs[i], g->input(i)->type());
         g->input(i)->set_type(inputs[i]);
+      }
+    // What the body's values were inferred to be from narrower inputs (an earlier round over a loop) must not stay as a hint.
+    if (widened)
+      WalkNodes(*g, [](Node &n) {
+        for (unsigned i = 0; i < n.num_results(); ++i)
+          if (Type &t = n.result(i)->type(); !n.is_constant())
+            t = t.is_tensor() ? Type::Tensor(t.dtype(), Shape::Unranked(), t.quant()) : Type();
+      });
     // Shapes of an earlier call, for other inputs, are no hints.
     for (Node &n : g->nodes())
       for (unsigned i = 0; i < n.num_results(); ++i)

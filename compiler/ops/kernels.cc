@@ -1,6 +1,7 @@
 // Multiply-accumulate kernels. Method: the columns of the result (output positions of a convolution, columns of a product) are taken
 // in blocks of 64; a block's operand is packed so that the inner loop reads it contiguously (padding becomes zero), and rows
-// (output channels) run over it four at a time in registers. Float: packed [k][16], one chain per output over k. 8-bit integers:
+// (output channels) run over it four at a time in registers (depthwise convolutions go row by row
+// instead). Float: packed [k][16], one chain per output over k. 8-bit integers:
 // packed [column][k] as i16, dot products in i32 over at most 16384 terms (16384 * 255 * 255 < 2^31), summed in i64.
 // Cost: m*n*k multiply-adds plus n*k packing. Compiled for AVX2 and for the baseline; the same bits either way, since products and
 // sums are rounded separately (-ffp-contract=off) and the order of each chain is fixed.
@@ -10,6 +11,7 @@
 #include <cstring>
 
 #include "compiler/ops/op_helpers.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
@@ -111,27 +113,28 @@ NPUC_CLONES void BlockI32(int64_t m, int64_t k, int64_t columns, const int32_t *
 class TapReader {
 public:
   TapReader(const ConvShape &s, int64_t first, int64_t count) : s_(s), count_(count) {
+    int64_t o[3] = {first / s.out[2] / s.out[1], first / s.out[2] % s.out[1], first % s.out[2]};
     for (int64_t j = 0; j < count; ++j) {
-      int64_t o = first + j;
-      at_[2][j] = o % s.out[2];
-      o /= s.out[2];
-      at_[1][j] = o % s.out[1];
-      at_[0][j] = o / s.out[1];
+      for (int d = 0; d < 3; ++d)
+        at_[d][j] = s.transposed ? o[d] + s.pad[d] : o[d] * s.stride[d] - s.pad[d];
+      for (int d = 2; d >= 0 && ++o[d] == s.out[d]; --d)
+        o[d] = 0;
     }
   }
   // Returns true when all are inside and consecutive.
   bool Offsets(int64_t tap, int64_t *offsets) const {
-    const int64_t k[3] = {tap / (s_.kernel[1] * s_.kernel[2]), tap / s_.kernel[2] % s_.kernel[1], tap % s_.kernel[2]};
+    const int64_t k[3] = {tap / (s_.kernel[1] * s_.kernel[2]) * s_.dilation[0], tap / s_.kernel[2] % s_.kernel[1] * s_.dilation[1],
+                          tap % s_.kernel[2] * s_.dilation[2]};
     bool run = true;
     for (int64_t j = 0; j < count_; ++j) {
       int64_t offset = 0;
       for (int d = 0; d < 3; ++d) {
         int64_t i;
         if (s_.transposed) {
-          const int64_t t = at_[d][j] + s_.pad[d] - k[d] * s_.dilation[d];
+          const int64_t t = at_[d][j] - k[d];
           i = t >= 0 && t % s_.stride[d] == 0 ? t / s_.stride[d] : -1;
         } else {
-          i = at_[d][j] * s_.stride[d] - s_.pad[d] + k[d] * s_.dilation[d];
+          i = at_[d][j] + k[d];
         }
         if (i < 0 || i >= s_.in[d]) {
           offset = -1;
@@ -150,6 +153,55 @@ private:
   int64_t count_;
   int64_t at_[3][kBlock];
 };
+
+// acc[0..n) += w * x[0], x[stride], ...
+template <class Acc, class T> inline __attribute__((always_inline)) void AddRow(Acc *acc, const T *x, int64_t stride, Acc w, int64_t n) {
+  if (stride == 1)
+    for (int64_t i = 0; i < n; ++i)
+      acc[i] += w * static_cast<Acc>(x[i]);
+  else if (stride == 2)
+    for (int64_t i = 0; i < n; ++i)
+      acc[i] += w * static_cast<Acc>(x[2 * i]);
+  else
+    for (int64_t i = 0; i < n; ++i)
+      acc[i] += w * static_cast<Acc>(x[stride * i]);
+}
+NPUC_CLONES void AddRowF32(float *acc, const float *x, int64_t stride, float w, int64_t n) { AddRow(acc, x, stride, w, n); }
+NPUC_CLONES void AddRowI16(int32_t *acc, const int16_t *x, int64_t stride, int32_t w, int64_t n) { AddRow(acc, x, stride, w, n); }
+NPUC_CLONES void AddRowI32(int64_t *acc, const int32_t *x, int64_t stride, int64_t w, int64_t n) { AddRow(acc, x, stride, w, n); }
+
+// Depthwise convolutions have one input channel a group: nothing is shared between channels, so packing would cost more than the
+// sums. Row by row instead, tap by tap. done(n, m, first output, count, sums).
+bool IsDepthwise(const ConvShape &s) { return s.ic == 1 && !s.transposed && s.oc <= 8; }
+
+template <class Acc, class T, class Add, class Done>
+void DepthwiseRows(const ConvShape &s, const T *x, const T *w, ThreadPool *pool, llvm::function_ref<Acc(int64_t m)> start, Add add, Done done) {
+  const int64_t channels = s.groups * s.oc, taps = s.taps();
+  ParallelFor(pool, s.batch * channels, 1, [&](int64_t begin, int64_t end) {
+    std::vector<Acc> acc(s.out[2]);
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t n = p / channels, m = p % channels;
+      const T *const plane = x + (n * s.groups + m / s.oc) * s.in_plane();
+      for (int64_t row = 0; row < s.out[0] * s.out[1]; ++row) {
+        std::fill(acc.begin(), acc.end(), start(m));
+        const int64_t z0 = row / s.out[1] * s.stride[0] - s.pad[0], y0 = row % s.out[1] * s.stride[1] - s.pad[1];
+        for (int64_t t = 0; t < taps; ++t) {
+          const int64_t z = z0 + t / (s.kernel[1] * s.kernel[2]) * s.dilation[0], y = y0 + t / s.kernel[2] % s.kernel[1] * s.dilation[1];
+          if (z < 0 || z >= s.in[0] || y < 0 || y >= s.in[1])
+            continue;
+          // Outputs first ... last-1 read column o * stride + shift inside the input.
+          const int64_t shift = t % s.kernel[2] * s.dilation[2] - s.pad[2], stride = s.stride[2];
+          const int64_t first = shift >= 0 ? 0 : std::min(s.out[2], (-shift + stride - 1) / stride);
+          const int64_t last = s.in[2] <= shift ? 0 : std::min(s.out[2], (s.in[2] - shift + stride - 1) / stride);
+          if (last > first)
+            add(acc.data() + first, plane + (z * s.in[1] + y) * s.in[2] + first * stride + shift, stride,
+                static_cast<Acc>(w[m * taps + t]), last - first);
+        }
+        done(n, m, row * s.out[2], s.out[2], acc.data());
+      }
+    }
+  });
+}
 
 // Runs work(image, group, first, count) over all blocks of columns.
 template <class F> void ForEachBlock(const ConvShape &s, ThreadPool *pool, F &&work) {
@@ -222,6 +274,14 @@ void GemmAcc(const GemmShape &s, const T *a, const T *b, int64_t *c, ThreadPool 
 
 void ConvF32(const ConvShape &s, const float *x, const float *w, const float *bias, float *y, ThreadPool *pool) {
   const int64_t taps = s.taps(), k = s.ic * taps, plane = s.in_plane(), out_plane = s.out_plane();
+  if (IsDepthwise(s)) {
+    DepthwiseRows<float>(
+        s, x, w, pool, [&](int64_t m) { return bias ? bias[m] : 0.0f; }, AddRowF32,
+        [&](int64_t n, int64_t m, int64_t first, int64_t count, const float *acc) {
+          std::memcpy(y + (n * s.groups * s.oc + m) * out_plane + first, acc, count * sizeof(float));
+        });
+    return;
+  }
   ForEachBlock(s, pool, [&](int64_t n, int64_t g, int64_t first, int64_t count) {
     thread_local std::vector<float> block, acc;
     const int64_t strips = (count + kStrip - 1) / kStrip;
@@ -272,11 +332,27 @@ void ConvF64(const ConvShape &s, const double *x, const double *w, const double 
 }
 
 void ConvI16(const ConvShape &s, const int16_t *x, const int16_t *w, EmitAcc emit, ThreadPool *pool) {
-  ConvInt(s, x, w, emit, pool, BlockI16);
+  if (!IsDepthwise(s) || s.taps() > kChunk) {
+    ConvInt(s, x, w, emit, pool, BlockI16);
+    return;
+  }
+  DepthwiseRows<int32_t>(
+      s, x, w, pool, [](int64_t) { return 0; }, AddRowI16,
+      [&](int64_t n, int64_t m, int64_t first, int64_t count, const int32_t *acc) {
+        int64_t wide[kBlock];
+        for (int64_t at = 0; at < count; at += kBlock) {
+          const int64_t part = std::min(kBlock, count - at);
+          std::copy_n(acc + at, part, wide);
+          emit(n, m, first + at, part, wide);
+        }
+      });
 }
 
 void ConvI32(const ConvShape &s, const int32_t *x, const int32_t *w, EmitAcc emit, ThreadPool *pool) {
-  ConvInt(s, x, w, emit, pool, BlockI32);
+  if (IsDepthwise(s))
+    DepthwiseRows<int64_t>(s, x, w, pool, [](int64_t) { return int64_t{0}; }, AddRowI32, emit);
+  else
+    ConvInt(s, x, w, emit, pool, BlockI32);
 }
 
 void GemmF32(const GemmShape &s, const float *a, const float *b, float *c, ThreadPool *pool) {

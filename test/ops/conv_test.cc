@@ -63,6 +63,41 @@ TEST(Conv, ManyColumnsAndChannelsAgreeWithTheDefinition) {
       }
 }
 
+// The depthwise path against the definition, float and quantised, with strides, dilations, pads on both sides, two filters a channel.
+TEST(Conv, DepthwiseAgreesWithTheDefinition) {
+  const int64_t c = 3, mult = 2, h = 9, wd = 11, kh = 3, kw = 2;
+  std::vector<float> x(c * h * wd), w(c * mult * kh * kw);
+  std::vector<int8_t> xi(x.size()), wi(w.size());
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = xi[i] = static_cast<int8_t>(static_cast<int>(i * 7919 % 23) - 11);
+  for (size_t i = 0; i < w.size(); ++i)
+    w[i] = wi[i] = static_cast<int8_t>(static_cast<int>(i * 104729 % 13) - 6);
+  for (int64_t stride : {1, 2, 3}) {
+    auto set = [&](OpRunner &r) { r.Int("group", c).Ints("pads", {2, 1, 0, 3}).Ints("strides", {1, stride}).Ints("dilations", {2, 3}); };
+    OpRunner real("Conv"), quantised("Conv");
+    set(real);
+    set(quantised);
+    quantised.Quant({PerTensorQuant(1.0f, 0), PerTensorQuant(1.0f, 0)}, nullptr, DType::F32);
+    const Tensor y = real({F32({1, c, h, wd}, x), F32({c * mult, 1, kh, kw}, w)});
+    const Tensor q = quantised({I8({1, c, h, wd}, xi), I8({c * mult, 1, kh, kw}, wi)});
+    const int64_t oh = h + 2 - 5 + 1, ow = (wd + 4 - 4) / stride + 1;
+    ExpectDims(y, {1, c * mult, oh, ow});
+    for (int64_t m = 0; m < c * mult; ++m)
+      for (int64_t r = 0; r < oh; ++r)
+        for (int64_t o = 0; o < ow; ++o) {
+          double sum = 0;
+          for (int64_t a = 0; a < kh; ++a)
+            for (int64_t b = 0; b < kw; ++b) {
+              const int64_t i = r - 2 + a * 2, j = o * stride - 1 + b * 3;
+              if (i >= 0 && i < h && j >= 0 && j < wd)
+                sum += x[(m / mult * h + i) * wd + j] * w[(m * kh + a) * kw + b];
+            }
+          ASSERT_EQ(y.AsDouble((m * oh + r) * ow + o), sum);
+          ASSERT_EQ(q.AsDouble((m * oh + r) * ow + o), sum);
+        }
+  }
+}
+
 TEST(Conv, Float64AndThreeSpatialAxes) {
   const Tensor x = F64({1, 1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), w = F64({1, 1, 2, 2, 2}, {1, 1, 1, 1, 1, 1, 1, 0.5});
   ExpectValues(OpRunner("Conv")({x, w}), {32});
