@@ -203,10 +203,12 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
   // --- steps ---
   llvm::DenseMap<const uint8_t*, int64_t> external;  // host constants already in the const section, by address
   std::vector<uint32_t> step_index;  // program step -> file step (empty segments vanish)
+  std::vector<bool> empty;
   for (auto& step : p.steps) {
     step_index.push_back(static_cast<uint32_t>(file.steps.size()));
     if (auto* segment = std::get_if<program::NpuSegment>(&step)) {
-      if (segment->commands.empty()) continue;
+      empty.push_back(segment->commands.empty());
+      if (empty.back()) continue;
       container::NpuStep npu_step;
       isa::Stream& stream = npu_step.stream;
       stream = std::move(segment->commands);
@@ -220,6 +222,7 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
       file.steps.push_back(std::move(npu_step));
       continue;
     }
+    empty.push_back(false);
     const auto& host = std::get<program::HostSegment>(step);
     const HostGraph h = ExtractHostGraph(g, host.nodes);
     container::HostStep out;
@@ -272,6 +275,7 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
 
   // --- captures: only what lies in memory when its layer ends ---
   for (const program::Capture& c : p.captures) {
+    if (empty[c.step]) continue;  // nothing is computed: the tensor is another one's bytes
     container::Capture out;
     out.name = c.value->name();
     out.type = c.value->type();
