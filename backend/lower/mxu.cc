@@ -62,6 +62,11 @@ std::vector<int64_t> PieceCounts(int64_t extent) {
 
 int64_t AccBytesPerElement(isa::AccType a) { return a == isa::AccType::I48 ? 8 : 4; }
 
+// DDR bytes paid per byte of runs this long that are apart from one another.
+double BurstFactor(int64_t run, const Target& t) {
+  return static_cast<double>(RoundUp(run, t.dma.ddr_burst_bytes)) / static_cast<double>(run);
+}
+
 // Output channels come in these steps.
 int64_t OcUnit(const MxuProblem& p, const Target& t) { return p.mode == ConvMode::Grouped ? p.group_oc() : t.mxu.oc; }
 
@@ -209,9 +214,11 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem& p, const Target& t, int64_t bud
         const Command cmd = best_command(bh, bw, chunk, p.group_ic(), steps);
         if (!cmd.found) continue;
         const double compute = cmd.cycles * static_cast<double>(blocks * chunks);
-        const double in_once = static_cast<double>(in * blocks);  // halo included, one chunk's channels
         const bool dense = p.mode == ConvMode::Dense;
-        const double io = static_cast<double>(out * blocks * chunks) + static_cast<double>(operands * blocks * chunks);
+        // Halo included, one chunk's channels; channels apart cost whole bursts.
+        const double in_once = static_cast<double>(in * blocks) * (dense || chunks == 1 ? 1.0 : BurstFactor(chunk * ein, t));
+        const double io = static_cast<double>(out * blocks * chunks) * (chunks == 1 ? 1.0 : BurstFactor(chunk * eout, t)) +
+                          static_cast<double>(operands * blocks * chunks) * (chunks == 1 ? 1.0 : BurstFactor(chunk * eout, t));
         const double outer_w = weight_total + in_once * static_cast<double>(dense && blocks > 1 ? chunks : dense ? 1 : chunks) + io;
         const double outer_b = weight_total * static_cast<double>(chunks > 1 ? blocks : 1) + in_once * static_cast<double>(dense ? 1 : chunks) + io;
         const double ddr = std::min(outer_w, outer_b) / ddr_rate;

@@ -74,12 +74,18 @@ std::vector<LayerRow> LayersOf(const BuildInput &in, const StreamCosts &costs) {
         dtype = x->dtype();
         row.input_layout = Name(x->layout());
         if (x->shape().is_static())
-          row.ifm.assign(x->shape().static_dims().begin(), x->shape().static_dims().end());
+          {
+            const Dims d = x->shape().static_dims();
+            row.ifm.assign(d.begin(), d.end());
+          }
       }
       if (const Type *y = info.node->num_results() ? TensorType(info.node->result()) : nullptr) {
         row.output_layout = Name(y->layout());
         if (y->shape().is_static())
-          row.ofm.assign(y->shape().static_dims().begin(), y->shape().static_dims().end());
+          {
+            const Dims d = y->shape().static_dims();
+            row.ofm.assign(d.begin(), d.end());
+          }
       }
     }
     row.dtype = dtype == DType::Undefined ? "" : Name(dtype);

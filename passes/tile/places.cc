@@ -2,7 +2,7 @@
 //
 //   Reshape family, QuantCast, Identity, free Transpose/Relayout   result = the operand's bytes
 //   Concat                                                         operands are written where they belong in the result
-//   Slice, Split (step 1)                                          results are read where they lie in the operand
+//   Slice (forward), Split                                         results are read where they lie in the operand
 //   Relayout at a model input or output                            the DDR tensor seen through the other layout's strides
 //
 // Every value is written once, so sharing never needs an order. What cannot be shared (a value wanted in two places, quantisation that
@@ -232,17 +232,28 @@ void Places::ShareThrough(const Node& n) {
     const int rank = x->type().shape().rank();
     if (rank > 4) return;
     std::array<int64_t, 4> start{};
+    View whole = value_root_[x].view;  // steps become strides
+    const std::array<int64_t*, 4> strides{&whole.stride_n, &whole.stride_h, &whole.stride_w, nullptr};
     if (n.Is("Slice")) {
       const Value *starts = n.operand(1), *axes = n.operand(3), *steps = n.operand(4);
       if (!starts || !starts->constant() || (axes && !axes->constant()) || (steps && !steps->constant())) return;
       for (int64_t i = 0; i < starts->constant()->num_elements(); ++i) {
-        if (steps && steps->constant()->AsInt(i) != 1) return;
         int64_t axis = axes ? axes->constant()->AsInt(i) : i;
         if (axis < 0) axis += rank;
         const int64_t extent = x->type().shape()[axis].value();
         int64_t s = starts->constant()->AsInt(i);
         if (s < 0) s += extent;
-        start[AxisOf(rank, x->type().layout(), axis)] = std::clamp<int64_t>(s, 0, extent);
+        const int64_t step = steps ? steps->constant()->AsInt(i) : 1;
+        const program::ViewAxis va = AxisOf(rank, x->type().layout(), static_cast<int>(axis));
+        if (step < 1 || (step > 1 && va == program::kC)) return;
+        s = std::clamp<int64_t>(s, 0, extent);
+        // Sub counts in steps: a start that no step reaches moves the base.
+        if (step > 1) {
+          whole.address.offset += s * *strides[va];
+          *strides[va] *= step;
+          s = 0;
+        }
+        start[va] = s;
       }
     }
     const int axis = n.Is("Split") ? AxisAttr(n, rank) : 0;
@@ -251,7 +262,7 @@ void Places::ShareThrough(const Node& n) {
       const Value* y = n.result(i);
       if (!has(y)) continue;
       program::Box box{start, program::DimsOf(program::ViewOfType(y->type(), {}, target_))};
-      if (SameQuantType(x, y) && x->type().layout() == y->type().layout()) PlaceInside(y, x, program::Sub(value_root_[x].view, box));
+      if (SameQuantType(x, y) && x->type().layout() == y->type().layout()) PlaceInside(y, x, program::Sub(whole, box));
       if (n.Is("Split")) start[va] += y->type().shape()[axis].value();
     }
     return;
@@ -329,7 +340,12 @@ std::vector<int64_t> ChooseOnChip(Places& places, const std::vector<Run>& runs, 
     if (run_of[r.first] != run_of[r.last] || runs[run_of[r.first]].placement != Placement::Npu) continue;
     order.push_back(static_cast<int>(i));
   }
+  // A root that others are written into piece by piece goes first: in DDR its pieces would be short runs.
+  std::vector<bool> pieces(roots.size(), false);
+  for (const Root& r : roots)
+    if (r.parent >= 0 && !program::IsDense(r.in_parent)) pieces[r.parent] = true;
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    if (pieces[a] != pieces[b]) return static_cast<bool>(pieces[a]);
     const int sa = roots[a].last - roots[a].first, sb = roots[b].last - roots[b].first;
     return sa != sb ? sa < sb : roots[a].bytes < roots[b].bytes;
   });

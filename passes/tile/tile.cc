@@ -78,7 +78,7 @@ StatusOr<Program> TileModule(Module& m, const NpuOps& npu, const Target& target,
     for (const Node* n : run.nodes) {
       const NpuOp* op = run.placement == Placement::Npu ? npu.Find(n->op()) : nullptr;
       const int64_t least = op ? op->WorkingBytes(*n, target) * 4 / 3 + 64 : 0;  // the budget below is three quarters
-      const int64_t wanted = std::min(std::max<int64_t>(sram / 8, 2 * ConstantBytes(*n) + sram / 32), sram / 2);
+      const int64_t wanted = std::min(std::max<int64_t>(sram / 16, 2 * ConstantBytes(*n) + sram / 64), sram / 2);
       reserve.push_back(std::max(wanted, std::min(least, sram * 9 / 10)));
     }
   std::vector<int64_t> used(reserve.size(), 0);
