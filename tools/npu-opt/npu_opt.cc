@@ -11,13 +11,14 @@
 #include "compiler/support/mapped_file.h"
 #include "compiler/support/thread_pool.h"
 #include "compiler/target/target.h"
+#include "passes/pipelines.h"
 #include "tools/common/flags.h"
 
 namespace npuc {
 namespace {
 
 struct Options {
-  std::string input, output, passes, target = "edge-2t", precision = "auto", io = "float";
+  std::string input, output, passes, pipeline, target = "edge-2t", precision = "auto", io = "float";
   std::vector<std::string> deny_ops, preferred_ops, tiles, disabled, print_after;
   bool list_passes = false, no_data = false, no_verify = false, infer = false, remarks = false, counters = false, have_samples = false;
   bool eval_each = false;
@@ -99,6 +100,8 @@ int Run(Options& o, const cli::Console& console) {
     return cli::kUsage;
   }
   DiagnosticEngine diagnostics;
+  if (o.pipeline == "default") *pipeline = DefaultPipeline(o.pass_options);
+  if (o.pipeline == "simplify") *pipeline = SimplifyPipeline();
   auto module = Load(o, diagnostics);
   if (!module.ok()) {
     console.PrintAll(diagnostics);
@@ -142,6 +145,9 @@ int Main(int argc, char** argv) {
   app.add_option("input", o.input, "IR text, or a model (.onnx); - for text on stdin")->type_name("FILE");
   app.add_option("-o", o.output, "Where the result goes (default: stdout)")->type_name("FILE");
   app.add_option("--passes", o.passes, "Passes to run, in order")->type_name("A,B,...");
+  app.add_option("--pipeline", o.pipeline, "Run npuc's passes (default) or the first part of them (simplify)")
+      ->check(CLI::IsMember({"default", "simplify"}))
+      ->excludes("--passes");
   app.add_flag("--list-passes", o.list_passes, "Print every pass");
   app.add_option("--target", o.target, "A preset or a YAML file")->type_name("NAME|FILE")->capture_default_str();
   cli::AddRepeatable(app, "--dim", o.import.dims, "Fix a symbolic dim of a model")->type_name("NAME=N");
