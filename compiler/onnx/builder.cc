@@ -243,6 +243,12 @@ Status Builder::BuildNode(const ::onnx::NodeProto& n, OriginId id, Scope& scope)
   for (const AttrSpec& s : def->attrs) {
     if (s.kind != AttrKind::Graph) continue;
     auto it = graphs.find(std::string(s.name));
+    if (it == graphs.end() && !s.required) {
+      // An absent optional body hands its input through.
+      Graph& same = *node->AddBody();
+      same.AddOutput(same.AddInput("", Type()));
+      continue;
+    }
     if (it == graphs.end()) return Error("E0203", fmt::format("the required attribute '{}' is missing", s.name));
     NPUC_RETURN_IF_ERROR(BuildBody(*it->second, *node->AddBody(), scope, fmt::format("{}/{}/", module_->onnx_nodes()[id].id, s.name),
                                    scope.optional_errors || a.op == "If", body_types));

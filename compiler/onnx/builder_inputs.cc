@@ -207,12 +207,12 @@ Status Builder::ResolveDims() {
     for (int i = 0; type.shape().ranked() && i < t.rank(); ++i)
       if (!type.shape()[i].is_static() && type.shape()[i].symbol() != "?") dims_.emplace(std::string(type.shape()[i].symbol()), t.dims()[i]);
   }
-  // Leading dims. What an input of its own leaves free is seen after symbols that others fixed.
+  // Leading dims, of inputs that have more than one: the batch. (A vector's only dim is its length.)
   if (options_.default_batch) {
     for (const auto& v : g.input()) {
       if (initialized.count(v.name()) || binds_.count(v.name())) continue;
       Type type = Substitute(input_types_[v.name()]);
-      if (!type.is_tensor() || !type.shape().ranked() || type.shape().rank() == 0 || type.shape()[0].is_static()) continue;
+      if (!type.is_tensor() || !type.shape().ranked() || type.shape().rank() < 2 || type.shape()[0].is_static()) continue;
       const std::string symbol(type.shape()[0].symbol());
       if (symbol != "?") {
         dims_[symbol] = 1;

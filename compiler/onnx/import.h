@@ -21,7 +21,7 @@ struct ImportOptions {
   std::vector<std::pair<std::string, Tensor>> bind_tensors;
   // Compile only the part between these tensors (empty: the model's own). An input tensor's type is the one that inference found.
   std::vector<std::string> inputs, outputs;
-  // A leading dim of an input that is free and not given becomes 1, with a note.
+  // A leading dim of an input (of rank 2 or more) that is free and not given becomes 1, with a note.
   bool default_batch = true;
 };
 

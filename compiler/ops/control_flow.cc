@@ -92,8 +92,9 @@ Status Settle(InferContext& ctx, std::vector<Type> inputs, size_t first_in, size
       changed = true;
     }
     if (!changed) {
+      // A state may change its kind (an absent optional becomes a sequence): what the body makes is what comes out.
       for (size_t i = 0; i < states; ++i)
-        if (!inputs[first_in + i].is_none()) (*outputs)[first_out + i] = inputs[first_in + i];
+        if (inputs[first_in + i].kind() == (*outputs)[first_out + i].kind()) (*outputs)[first_out + i] = inputs[first_in + i];
       return OkStatus();
     }
     if (round > 2 * kMaxRounds) return absl::InternalError("loop types do not settle");
