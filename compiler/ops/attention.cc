@@ -237,7 +237,7 @@ Status RunFlex(EvalContext& ctx) {
     const Dims dims(x.dims());
     NPUC_ASSIGN_OR_RETURN(auto out, ctx.RunBody(body, {EvalValue(ConvertTensor(x, own))}));
     const Tensor* t = out.empty() ? nullptr : out[0].tensor();
-    if (!t || t->dims() != dims) return ShapeError("score_mod and prob_mod keep their tensor's shape");
+    if (!t || Dims(t->dims()) != dims) return ShapeError("score_mod and prob_mod keep their tensor's shape");
     return ConvertTensor(t->Expand(), q.dtype());
   };
   NPUC_ASSIGN_OR_RETURN(scores, apply(0, std::move(scores)));
@@ -267,6 +267,13 @@ Status RunFlex(EvalContext& ctx) {
   return OkStatus();
 }
 Status EvaluateFlex(EvalContext& ctx) {
+  // A node with bodies gets its operands as they are: half precision is widened here.
+  if (const DType t = ctx.operand(0).dtype(); t == DType::F16 || t == DType::BF16) {
+    for (EvalValue& v : ctx.operands()) v = ConvertTensor(*v.tensor(), DType::F32);
+    NPUC_RETURN_IF_ERROR(RunFlex<float>(ctx));
+    ctx.set_result(0, ConvertTensor(*ctx.results()[0].tensor(), t));
+    return OkStatus();
+  }
   return DispatchFloat(ctx.operand(0).dtype(), [&](auto tag) { return RunFlex<TypeOf<decltype(tag)>>(ctx); });
 }
 
