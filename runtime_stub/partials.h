@@ -1,4 +1,5 @@
-// The order of f32 reductions: element i goes into partial sum i mod 16, then neighbours meet, ((0+1)+(2+3))+...: compiler/ops/reduce_math.h's order.
+// The order of f32 reductions, that of compiler/ops/reduce_math.h, on lines: element i goes into partial sum i mod 16, then neighbours meet:
+// ((p0+p1)+(p2+p3))+...
 #pragma once
 
 #include <cstdint>
