@@ -161,7 +161,7 @@ TEST(Replay, FollowsWaitsInTwoOrders) {
 TEST(Profile, LayersSumToTheTotal) {
   auto model = MustLoad(NpuModel());
   const Profile p = ModelledProfile(*model);
-  EXPECT_GT(p.cycles, 300);  // two DMA latencies at least
+  EXPECT_GT(p.cycles, 250);  // the latencies of a load and a store
   EXPECT_EQ(p.layer_cycles[0], p.cycles);
   EXPECT_EQ(p.ddr_read_bytes, 64);
   EXPECT_EQ(p.ddr_write_bytes, 64);
