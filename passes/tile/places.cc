@@ -220,7 +220,8 @@ void Places::ShareThrough(const Node& n) {
           !(rank > 4 && axis < rank - 3)) {
         program::Box box = program::Box::All(program::ViewOfType(x->type(), {}, target_));
         box.start[va] = at;
-        PlaceInside(x, y, program::Sub(whole, box));
+        const View piece = program::Sub(whole, box);
+        if (PlaceInside(x, y, piece) && !program::IsDense(piece)) roots_[value_root_[y].root].written_in_pieces = true;
       }
       at += extent;
     }
@@ -341,11 +342,8 @@ std::vector<int64_t> ChooseOnChip(Places& places, const std::vector<Run>& runs, 
     order.push_back(static_cast<int>(i));
   }
   // A root that others are written into piece by piece goes first: in DDR its pieces would be short runs.
-  std::vector<bool> pieces(roots.size(), false);
-  for (const Root& r : roots)
-    if (r.parent >= 0 && !program::IsDense(r.in_parent)) pieces[r.parent] = true;
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    if (pieces[a] != pieces[b]) return static_cast<bool>(pieces[a]);
+    if (roots[a].written_in_pieces != roots[b].written_in_pieces) return roots[a].written_in_pieces;
     const int sa = roots[a].last - roots[a].first, sb = roots[b].last - roots[b].first;
     return sa != sb ? sa < sb : roots[a].bytes < roots[b].bytes;
   });

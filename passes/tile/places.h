@@ -26,6 +26,7 @@ struct Root {
   int parent = -1;           // lies inside that root ...
   isa::View in_parent;       // ... as this view (address.offset relative to the parent's start)
   bool has_children = false;
+  bool written_in_pieces = false;  // by others, in runs shorter than its rows
   int first = 0, last = 0;   // live positions in the order of all nodes, children included (after Finish)
   bool on_chip = false;
   std::string name;
