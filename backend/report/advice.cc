@@ -50,7 +50,7 @@ void CutTheTail(Report *r) {
     if (n.verdict == "host") {
       r->advice.push_back(
           {n.id,
-           fmt::format("the {} host nodes all stand behind the NPU's last layer: --output ends the model before them "
+           fmt::format("all host nodes ({}) stand behind the NPU's last layer: --output ends the model before them "
                        "and leaves them to the application",
                        r->coverage.nodes_host),
            0});

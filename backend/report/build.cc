@@ -51,6 +51,13 @@ std::vector<IoRow> IoOf(const std::vector<container::IoTensor> &tensors, int64_t
   return rows;
 }
 
+std::vector<int64_t> DimsOf(const Type &t) {
+  if (!t.shape().is_static())
+    return {};
+  const Dims dims = t.shape().static_dims();
+  return {dims.begin(), dims.end()};
+}
+
 const Type *TensorType(const Value *v) {
   return v && v->type().is_tensor() ? &v->type() : nullptr;
 }
@@ -73,19 +80,11 @@ std::vector<LayerRow> LayersOf(const BuildInput &in, const StreamCosts &costs) {
       if (const Type *x = TensorType(info.node->operand(0))) {
         dtype = x->dtype();
         row.input_layout = Name(x->layout());
-        if (x->shape().is_static())
-          {
-            const Dims d = x->shape().static_dims();
-            row.ifm.assign(d.begin(), d.end());
-          }
+        row.ifm = DimsOf(*x);
       }
       if (const Type *y = info.node->num_results() ? TensorType(info.node->result()) : nullptr) {
         row.output_layout = Name(y->layout());
-        if (y->shape().is_static())
-          {
-            const Dims d = y->shape().static_dims();
-            row.ofm.assign(d.begin(), d.end());
-          }
+        row.ofm = DimsOf(*y);
       }
     }
     row.dtype = dtype == DType::Undefined ? "" : Name(dtype);
