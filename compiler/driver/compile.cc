@@ -34,6 +34,27 @@ DType FloatView(Precision precision, bool have_samples) {
   return DType::F16;
 }
 
+bool ComesQuantized(const Module &m) {
+  for (const OnnxNode &n : m.onnx_nodes())
+    if (n.op_type == "DequantizeLinear" || n.op_type.rfind("QLinear", 0) == 0 || n.op_type == "ConvInteger" ||
+        n.op_type == "MatMulInteger" || n.op_type == "DynamicQuantizeLinear")
+      return true;
+  return false;
+}
+
+// Integers need ranges: of a model that came with them, or from samples.
+Status CheckQuantization(const CompilerOptions &o, const Module &m) {
+  const bool integer = o.precision == Precision::Int8 || o.precision == Precision::Int16;
+  if (integer && o.calib.empty() && o.quant_config.empty() && !ComesQuantized(m))
+    return Error("E0509",
+                 fmt::format("--precision {} needs samples or ranges, and the model brings none", Name(o.precision)),
+                 "give --calib PATH, or ranges in --quant-config FILE.yaml, or a quantised model (QDQ)");
+  if (!o.calib.empty() || !o.quant_config.empty())
+    return Error("E0402", "this version does not quantise float models itself (--calib, --quant-config)",
+                 "quantise the model first (QDQ operators), or compile it as fp16");
+  return OkStatus();
+}
+
 PassManagerOptions ManagerOptions(const CompilerOptions &o, const Target &target) {
   PassManagerOptions m;
   m.verify_each = o.verify_each;
@@ -67,6 +88,8 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
   Compilation c;
   NPUC_ASSIGN_OR_RETURN(c.module, ImportModel(options.model, import, diagnostics));
   NPUC_RETURN_IF_ERROR(diagnostics.ToStatus());
+
+  NPUC_RETURN_IF_ERROR(CheckQuantization(options, *c.module));
 
   ThreadPool threads(options.jobs);
   PassContext ctx(target, diagnostics);

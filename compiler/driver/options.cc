@@ -106,9 +106,6 @@ StatusOr<OutputPaths> ResolveOutputs(const CompilerOptions &o) {
 }
 
 Status CheckOptions(const CompilerOptions &o) {
-  if ((o.precision == Precision::Int8 || o.precision == Precision::Int16) && o.calib.empty() && o.quant_config.empty())
-    return Error("E0509", fmt::format("--precision {} needs samples or ranges", Name(o.precision)),
-                 "give --calib PATH, or ranges in --quant-config FILE.yaml");
   if (o.opt_level < 0 || o.opt_level > 3)
     return Error("E0501", fmt::format("-O{}: the levels are 0 to 3", o.opt_level));
   if (o.max_fusion_chain < 1)

@@ -54,8 +54,8 @@ struct OutputPaths {
 // output is a folder, or its folder does not exist): all that can be known before the work begins.
 StatusOr<OutputPaths> ResolveOutputs(const CompilerOptions &options);
 
-// What cannot be read from single flags: --precision int8 without samples or ranges (E0509), numbers out of range
-// (E0501), passes that do not exist (E0501).
+// What cannot be read from single flags, nor needs the model: contradictions, numbers out of range, passes that do not
+// exist (E0501).
 Status CheckOptions(const CompilerOptions &options);
 
 // What passes need of the options; reads --ops. `module` resolves node arguments: E0507 for one that does not exist

@@ -75,10 +75,6 @@ TEST_F(Options, WhatCannotBeWrittenIsRefusedBeforeTheWork) {
 TEST_F(Options, Contradictions) {
   CompilerOptions o = For("m.onnx");
   EXPECT_TRUE(CheckOptions(o).ok());
-  o.precision = Precision::Int8;
-  EXPECT_EQ(Code(CheckOptions(o)), "E0509");
-  o.calib = {"images"};
-  EXPECT_TRUE(CheckOptions(o).ok());
   o.calib_method = "max";
   EXPECT_EQ(Code(CheckOptions(o)), "E0501");
   o = For("m.onnx");
