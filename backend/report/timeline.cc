@@ -133,7 +133,9 @@ Timeline TimelineOf(const emit::EmitResult &emitted, const Target &target) {
   int64_t bytes = 0, slot_start = 0, highest = 0;
   const int64_t slot = std::max<int64_t>(1, total / 1000);
   auto add = [&](int64_t cycle, int64_t value) {
-    if (out.sram.empty() || out.sram.back()[1] != value)
+    if (!out.sram.empty() && out.sram.back()[0] == cycle)
+      out.sram.back()[1] = value;
+    else if (out.sram.empty() || out.sram.back()[1] != value)
       out.sram.push_back({cycle, value});
   };
   for (size_t i = 0; i < changes.size();) {
