@@ -107,10 +107,10 @@ void TestMutations(const std::string& model, const std::string& target, size_t a
   }
   EXPECT_GE(waits, at_least_waits);
   EXPECT_GT(addresses, 0u);
-  RecordProperty("waits", static_cast<int>(waits));
-  RecordProperty("refused", static_cast<int>(refused));
-  RecordProperty("found", static_cast<int>(found));
-  RecordProperty("visible", static_cast<int>(visible));
+  ::testing::Test::RecordProperty("waits", static_cast<int>(waits));
+  ::testing::Test::RecordProperty("refused", static_cast<int>(refused));
+  ::testing::Test::RecordProperty("found", static_cast<int>(found));
+  ::testing::Test::RecordProperty("visible", static_cast<int>(visible));
   std::printf("%zu waits all refused; %zu addresses: %zu refused at load, %zu found by checked mode, %zu change the outputs, %zu silent\n", waits,
               addresses, refused, found, visible, silent.size());
   // A moved *write* is never silent: somebody reads what it should have written. Moved reads of equal bytes (zero padding, a table's equal
