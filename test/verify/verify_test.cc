@@ -665,6 +665,30 @@ TEST(Mutations, MovedAddressesAreOutOfBoundsOrMeetSomething) {
   EXPECT_GT(found, safe);
 }
 
+// Damaged words that still decode: verified without a crash (test/fuzz/isa_fuzz.cc does this at length, with the
+// sanitizers).
+TEST(Verify, DamagedStreamsAreVerifiedWithoutACrash) {
+  Stream s = {Of(Engine::LD, GoodDma()),     Of(Engine::LD, GoodGather()),  Of(Engine::MXU, GoodConv()),
+              Of(Engine::MXU, GoodMatMul()), Of(Engine::VPU, GoodElem()),   Of(Engine::VPU, GoodLut()),
+              Of(Engine::VPU, GoodPool()),   Of(Engine::VPU, GoodReduce()), Of(Engine::VPU, GoodNorm()),
+              Of(Engine::VPU, GoodResize())};
+  s.emplace_back();
+  const std::vector<uint32_t> words = isa::Encode(s);
+  std::mt19937 rng(17);
+  int verified = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<uint32_t> w = words;
+    for (int k = 1 + static_cast<int>(rng() % 3); k > 0; --k)
+      w[rng() % w.size()] ^= rng() % 2 ? 1u << rng() % 32 : static_cast<uint32_t>(rng());
+    const auto back = isa::Decode(w);
+    if (!back.ok())
+      continue;
+    ++verified;
+    VerifyStream(*back, Edge2t(), Sizes());
+  }
+  EXPECT_GT(verified, 2000);
+}
+
 TEST(Verify, ManyCommandsQuickly) {
   const Stream s = Tiles(10000);
   const auto start = std::chrono::steady_clock::now();
