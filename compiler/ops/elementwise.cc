@@ -1,7 +1,7 @@
 // Unary functions and activations: one scalar function each, mapped over the elements.
 //
 // f32 and f64; Abs, Neg, Sign and Relu on integers too (wrapping). The functions are fpmath's and scalar_math.h's, so the bits are
-// the same in interpreter, tables and executor. NaN stays NaN. Also PRelu and Clip, whose parameters are operands, and
+// the same in interpreter, tables and executor. NaN stays NaN. Also SwiGLU, and PRelu and Clip, whose parameters are operands, and
 // com.microsoft's Gelu, FastGelu, BiasGelu and QuickGelu.
 #include <cmath>
 
@@ -137,6 +137,20 @@ template <class Op> Status EvaluateNumeric(EvalContext &ctx) {
   });
 }
 
+// ---- SwiGLU(a, b) = swish(a) * b
+
+Status InferSwiGlu(InferContext &ctx) { return BroadcastInfer(ctx); }
+Status EvaluateSwiGlu(EvalContext &ctx) {
+  const Tensor &a = ctx.operand(0);
+  return DispatchFloat(a.dtype(), [&](auto tag) -> Status {
+    using T = TypeOf<decltype(tag)>;
+    const T alpha = static_cast<T>(ctx.attrs().Float("alpha", 1));
+    NPUC_ASSIGN_OR_RETURN(Tensor y, (BinaryMap<T, T, T>(a, ctx.operand(1), a.dtype(), [alpha](T x, T g) { return scalar::Swish(x, alpha) * g; })));
+    ctx.set_result(0, std::move(y));
+    return OkStatus();
+  });
+}
+
 // ---- PRelu: the slope broadcasts one way to x.
 
 Status InferPRelu(InferContext &ctx) {
@@ -262,6 +276,12 @@ OpDef SeluDef() {
 OpDef CeluDef() { return Unary("Celu", 12, EvaluateCelu, "x < 0 ? alpha * (e^(x/alpha) - 1) : x", {kAlpha}); }
 OpDef ThresholdedReluDef() { return Unary("ThresholdedRelu", 22, EvaluateThresholdedRelu, "x > alpha ? x : 0", {kAlpha}); }
 OpDef SwishDef() { return Unary("Swish", 24, EvaluateSwish, "x * sigmoid(alpha * x)", {kAlpha}); }
+OpDef SwiGLUDef() {
+  OpDef d = Unary("SwiGLU", 27, EvaluateSwiGlu, "a * sigmoid(alpha * a) * b", {kAlpha});
+  d.min_operands = d.max_operands = 2;
+  d.infer = InferSwiGlu;
+  return d;
+}
 OpDef ShrinkDef() {
   return Unary("Shrink", 9, EvaluateShrink, "x < -lambd ? x + bias : x > lambd ? x - bias : 0", {FloatAttr("lambd"), FloatAttr("bias")});
 }

@@ -1,4 +1,4 @@
-// CumSum, Trilu, Det, TopK, Dropout: what walks along axes or over matrices and is not a reduction.
+// CumSum, CumProd, Trilu, Det, TopK, Dropout: what walks along axes or over matrices and is not a reduction.
 #include <algorithm>
 #include <numeric>
 
@@ -9,9 +9,9 @@
 namespace npuc::ops {
 namespace {
 
-// ---- CumSum(x, axis): running sums, integers wrap.
+// ---- CumSum(x, axis), CumProd: running sums and products, integers wrap.
 
-Status EvaluateCumSum(EvalContext &ctx) {
+template <bool kSum> Status EvaluateCumulative(EvalContext &ctx) {
   const Tensor &x = ctx.operand(0);
   if (ctx.operand(1).num_elements() != 1)
     return ShapeError(fmt::format("the axis has shape {}; it must be a scalar", ToString(ctx.operand(1).dims())));
@@ -23,16 +23,18 @@ Status EvaluateCumSum(EvalContext &ctx) {
     using T = TypeOf<decltype(tag)>;
     for (int64_t k = 0; k < s.outer * s.inner; ++k) {
       const int64_t base = k / s.inner * s.n * s.inner + k % s.inner;
-      T sum = 0;
+      T running = kSum ? T(0) : T(1);
       for (int64_t i = 0; i < s.n; ++i) {
         const int64_t at = base + (reverse ? s.n - 1 - i : i) * s.inner;
+        const T v = x.data<T>()[at];
         T next;
         if constexpr (std::is_floating_point_v<T>)
-          next = sum + x.data<T>()[at];
+          next = kSum ? running + v : running * v;
         else
-          next = static_cast<T>(static_cast<uint64_t>(sum) + static_cast<uint64_t>(x.data<T>()[at]));
-        y.template mutable_data<T>()[at] = exclusive ? sum : next;
-        sum = next;
+          next = static_cast<T>(kSum ? static_cast<uint64_t>(running) + static_cast<uint64_t>(v)
+                                     : static_cast<uint64_t>(running) * static_cast<uint64_t>(v));
+        y.template mutable_data<T>()[at] = exclusive ? running : next;
+        running = next;
       }
     }
     ctx.set_result(0, std::move(y));
@@ -228,8 +230,13 @@ Status EvaluateDropout(EvalContext &ctx) {
 
 OpDef CumSumDef() {
   return {.domain = "", .name = "CumSum", .since_version = 14, .min_operands = 2, .max_operands = 2,
-          .attrs = {IntAttr("exclusive"), IntAttr("reverse")}, .infer = SameTypeAsOperand, .evaluate = EvaluateCumSum,
+          .attrs = {IntAttr("exclusive"), IntAttr("reverse")}, .infer = SameTypeAsOperand, .evaluate = EvaluateCumulative<true>,
           .doc = "Running sums along an axis."};
+}
+OpDef CumProdDef() {
+  return {.domain = "", .name = "CumProd", .since_version = 26, .min_operands = 2, .max_operands = 2,
+          .attrs = {IntAttr("exclusive"), IntAttr("reverse")}, .infer = SameTypeAsOperand, .evaluate = EvaluateCumulative<false>,
+          .doc = "Running products along an axis."};
 }
 OpDef TriluDef() {
   return {.domain = "", .name = "Trilu", .since_version = 14, .min_operands = 1, .max_operands = 2, .attrs = {IntAttr("upper")},
