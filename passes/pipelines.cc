@@ -44,7 +44,7 @@ Pipeline DefaultPipeline(const PassOptions& options) {
   // Nodes of a segment stand together; f16 on the host is f32. No pass moves nodes any more.
   then({"order-segments"});
   // Types say how tensors lie in memory.
-  if (!reference) then({"assign-layouts"});
+  if (!reference) then({"native-io", "assign-layouts"});
   return p;
 }
 

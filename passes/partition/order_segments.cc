@@ -44,6 +44,22 @@ class Orderer {
     return OkStatus();
   }
 
+  // Nodes inside a host node's bodies, and whatever else ended on the host without a rule of its own.
+  void CompleteReasons() {
+    for (Node& n : g_.nodes()) {
+      if (n.is_constant() || n.placement() != Placement::Host) continue;
+      for (unsigned i = 0; i < n.num_bodies(); ++i)
+        WalkNodes(*n.body(i), [&](Node& inner) {
+          if (!inner.is_constant())
+            ctx_.AddReasons(inner.origin(), {{"host-body", fmt::format("it is part of '{}' ({}), which the host runs whole", n.Label(), n.op().name), "", "",
+                                              "give the condition or trip count a known value (--bind)"}});
+        });
+      for (OriginId id : n.origin())
+        if (!ctx_.reasons().count(id))
+          ctx_.AddReasons({id}, {{"host-neighbour", "it is computed together with nodes that the host runs", "", "", ""}});
+    }
+  }
+
   // Puts the nodes into order; whether anything moved.
   bool Apply() {
     std::vector<Node*> wanted;
@@ -312,6 +328,7 @@ StatusOr<bool> OrderSegments(Module& m, PassContext& ctx) {
   Orderer orderer(m.main(), ctx);
   NPUC_RETURN_IF_ERROR(orderer.Run());
   const bool changed = orderer.Apply();
+  orderer.CompleteReasons();
   ctx.Count("partition: npu segments", orderer.npu_segments());
   return changed;
 }

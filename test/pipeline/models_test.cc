@@ -117,9 +117,27 @@ void RunModel(const fs::path& path, Outcome& out, const ImportOptions& import = 
     ASSERT_TRUE(v.ok()) << v.status();
     inputs.push_back(*v);
   }
-  auto want = Interpreter(before->main(), {nullptr, true}).Run(inputs);
+  // NPUC_VALUES: tensors that both have by name, with how far they have drifted.
+  std::map<std::string, Tensor> seen;
+  Interpreter reference(before->main(), {nullptr, true}), changed(out.module->main());
+  if (std::getenv("NPUC_VALUES")) {
+    reference.set_observer([&](const Value& v, const EvalValue& e) {
+      if (e.tensor() && IsFloat(e.tensor()->dtype())) seen[v.name()] = *e.tensor();
+    });
+    changed.set_observer([&](const Value& v, const EvalValue& e) {
+      auto it = seen.find(v.name());
+      if (it == seen.end() || !e.tensor() || !IsFloat(e.tensor()->dtype()) || e.tensor()->dims() != it->second.dims()) return;
+      Outcome o;
+      const Tensor b = it->second.Expand();
+      Compare(e.tensor()->Expand(), b, o);
+      double most = 0;
+      for (int64_t i = 0; i < b.num_elements(); ++i) most = std::max(most, std::abs(b.AsDouble(i)));
+      fmt::print("    {:.6f} {:.1e} max {:.3g} {}\n", o.worst_cosine, o.worst_error, most, v.name());
+    });
+  }
+  auto want = reference.Run(inputs);
   ASSERT_TRUE(want.ok()) << want.status();
-  auto got = Interpreter(out.module->main()).Run(inputs);
+  auto got = changed.Run(inputs);
   ASSERT_TRUE(got.ok()) << got.status();
   for (size_t i = 0; i < want->size(); ++i) {
     if (!(*want)[i].tensor()) continue;
