@@ -36,7 +36,11 @@ Pipeline DefaultPipeline(const PassOptions& options) {
     // inside Fused bodies and f16 results are said by the types themselves.
     then({"assign-precision"});
     then({"remove-identities", "merge-equal-nodes", "eliminate-dead-nodes"});
-    if (options.opt_level > 0) then({"fuse-output-stages"});
+    if (options.opt_level > 0) {
+      then({"shuffle-channels", "flatten-channels-last"});
+      // The last pass that joins nodes: what follows a matrix operator is in its output stage.
+      then({"fuse-output-stages"});
+    }
   }
 
   // Every node has a placement; host nodes aren't Fused.

@@ -283,6 +283,62 @@ TEST(AssignLayouts, ReshapeSeesOnnxOrder) {  // N057, N058
   })", kPlace, {Noise({1, 8, 4, 6}, 1)}, env.ctx, 4e-3);
 }
 
+TEST(ShuffleChannels, OneRearrangementIsLeft) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,8,4,6]) {
+    %w: f32[8,8,1,1] = Constant() {value = splat<0.125>}
+    %v: f32[8,4,1,1] = Constant() {value = splat<0.5>}
+    %s: i64[5] = Constant() {value = dense<1, 2, 4, 4, 6>}
+    %t: i64[4] = Constant() {value = dense<1, 8, 4, 6>}
+    %a = Conv(%x, %w)
+    %b = Reshape(%a, %s)
+    %c = Transpose(%b) {perm = [0, 2, 1, 3, 4]}
+    %d = Reshape(%c, %t)
+    %e = Conv(%d, %v) {group = 2}
+    return %e
+  })", {"assign-precision", "shuffle-channels", "place-nodes", "order-segments", "assign-layouts"}, {Noise({1, 8, 4, 6}, 1)}, env.ctx, 4e-3);
+  EXPECT_EQ(env.ctx.counters().find("layout: conversions")->second, 2) << Text(*m);
+  EXPECT_EQ(env.ctx.counters().find("layout: transposes left")->second, 1);
+  EXPECT_EQ(env.ctx.counters().find("layout: transposes removed")->second, 2);
+}
+
+TEST(ShuffleChannels, PiecesAreSlices) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,6,2,3]) {
+    %s: i64[3] = Constant() {value = dense<3, 2, 6>}
+    %t: i64[5] = Constant() {value = dense<2, 1, 3, 2, 3>}
+    %i0: i64[] = Constant() {value = dense<0>}
+    %i1: i64[] = Constant() {value = dense<-1>}
+    %b = Reshape(%x, %s)
+    %c = Transpose(%b) {perm = [1, 0, 2]}
+    %d = Reshape(%c, %t)
+    %p = Gather(%d, %i0) {axis = 0}
+    %q = Gather(%d, %i1) {axis = 0}
+    return %p, %q
+  })", {"shuffle-channels"}, {Iota({1, 6, 2, 3})}, env.ctx);
+  EXPECT_EQ(Count(*m, "Slice"), 2);
+  EXPECT_EQ(Count(*m, "Gather") + Count(*m, "Transpose"), 0);
+}
+
+TEST(FlattenChannelsLast, PermutesTheWeights) {
+  for (const bool trans : {false, true}) {
+    Env env;
+    std::string v;
+    for (int i = 0; i < 48; ++i) v += (i ? ", " : "") + std::to_string(i * 7 % 48) + ".0";
+    const auto m = RunAndCompare(R"(graph (%x: f32[1,3,2,4]) {
+      %k: f32[3,3,1,1] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0>}
+      %w: f32[)" + std::string(trans ? "2,24" : "24,2") + "] = Constant() {value = dense<" + v + R"(>}
+      %a = Conv(%x, %k)
+      %r = Relu(%a)
+      %f = Flatten(%r)
+      %y = Gemm(%f, %w) {transB = )" + (trans ? "1" : "0") + R"(}
+      return %y
+    })", {"flatten-channels-last", "assign-precision", "place-nodes", "order-segments", "assign-layouts"}, {Noise({1, 3, 2, 4}, 1)}, env.ctx, 6e-3);
+    EXPECT_EQ(env.ctx.counters().count("layout: weights permuted"), 1u);
+    EXPECT_EQ(env.ctx.counters().find("layout: conversions")->second, 1) << "the input's\n" << Text(*m);
+  }
+}
+
 TEST(AssignLayouts, BranchesOfAConcat) {  // N060
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,3,5,7]) {
@@ -311,6 +367,31 @@ TEST(AssignLayouts, NativeIoTakesTheNpusOwnLayout) {
   RunList(*m, kPlace, env.ctx);
   EXPECT_EQ(Count(*m, "Relayout"), 0) << Text(*m);
   EXPECT_EQ(m->main().input(0)->type().layout(), Layout::NHWC);
+}
+
+TEST(NativeIo, TakesTheConversionsAway) {
+  Env env;
+  env.ctx.options.native_io = true;
+  auto m = Load(R"(graph (%x: f32[4], %q: u8[4], %z: f32[4]) {
+    %s: f32[] = Constant() {value = dense<0.5>}
+    %n: u8[] = Constant() {value = dense<3>}
+    %a = Neg(%x)
+    %d = DequantizeLinear(%q, %s, %n)
+    %e = Add(%d, %d)
+    %f = QuantizeLinear(%e, %s, %n)
+    %g = QuantizeLinear(%z, %s, %n)
+    return %a, %f, %g
+  })");
+  RunList(*m, {"type-quantized", "convert-qdq", "assign-precision", "place-nodes", "order-segments", "native-io"}, env.ctx);
+  const Graph& g = m->main();
+  EXPECT_EQ(g.input(0)->type().ToString(), "f16[4]");
+  EXPECT_EQ(g.input(1)->type().ToString(), "u8[4]{s=0.5,z=3}");
+  EXPECT_EQ(g.input(2)->type().ToString(), "u8[4]{s=0.5,z=3}");
+  EXPECT_EQ(g.output(0)->type().ToString(), "f16[4]");
+  EXPECT_EQ(g.output(1)->type().ToString(), "u8[4]{s=0.5,z=3}");
+  EXPECT_EQ(g.output(2), g.input(2));
+  EXPECT_EQ(g.output_names(), (std::vector<std::string>{"a", "f", "g"}));
+  EXPECT_TRUE(Verify(*m).ok());
 }
 
 TEST(AssignLayouts, OnePixelIsTheSameInEveryLayout) {  // N065's shape
