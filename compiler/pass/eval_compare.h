@@ -9,7 +9,8 @@ class ThreadPool;
 
 struct EvalCompareOptions {
   uint64_t seed = 1;
-  // Floats: |a - b| <= atol + rtol * |a|, NaN equal to NaN. Quantised integers may differ by one step, other values not at all.
+  // Floats: |a - b| <= atol + rtol * the greatest finite |a| of the tensor, NaN equal to NaN, infinities to themselves. Quantised and 8-bit
+  // integers may differ by one step, other values not at all.
   double rtol = 1e-3, atol = 1e-4;
   int64_t free_dim = 2;  // what symbolic dims of inputs become (the same for the same symbol)
   ThreadPool* threads = nullptr;

@@ -29,7 +29,7 @@ TEST(EvalCompare, NamesOutputElementAndValues) {
   EXPECT_NE(Message(s).find("output 'out' differs at element "), std::string::npos) << s;
 }
 
-TEST(EvalCompare, ToleranceIsRelativeAndAbsolute) {
+TEST(EvalCompare, ToleranceIsOfTheGreatestValue) {
   const char* a = "graph (%x: f32[64]) { %k: f32[] = Constant() {value = dense<1>} %y: f32[64] = Mul(%x, %k) return %y }";
   const char* b = "graph (%x: f32[64]) { %k: f32[] = Constant() {value = dense<1.0005>} %y: f32[64] = Mul(%x, %k) return %y }";
   EXPECT_TRUE(Compare(a, b).ok()) << Compare(a, b);

@@ -164,7 +164,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--verify-each", o.manager.verify_each, "Verify the IR after each pass, and hold 'changed' against a hash");
   app.add_flag("--eval-each", o.eval_each, "Interpret the IR before and after each pass on random inputs, and compare");
   app.add_option("--eval-seed", o.eval.seed, "Of the random inputs")->type_name("N")->capture_default_str();
-  app.add_option("--eval-rtol", o.eval.rtol, "Relative tolerance of --eval-each")->type_name("X")->capture_default_str();
+  app.add_option("--eval-rtol", o.eval.rtol, "Tolerance of --eval-each, of the output's greatest value")->type_name("X")->capture_default_str();
   app.add_option("--eval-atol", o.eval.atol, "Absolute tolerance of --eval-each")->type_name("X")->capture_default_str();
   cli::AddRepeatable(app, "--print-after", o.print_after, "Print the IR after this pass ('all': after each) on stderr")->type_name("NAME");
   app.add_option("--dump-ir", o.manager.dump_ir_dir, "Write the IR after each pass that changed it into this folder")->type_name("DIR");
