@@ -1,16 +1,21 @@
 // Any-rank copies on a four-dimensional DMA.
 //
 // Axes of extent 1 go; neighbours whose outer stride continues the inner one on both sides merge; the innermost axis becomes C when it is
-// contiguous on a side (or C with one lane per block); axes beyond four are loops of commands.
+// contiguous on a side (or C with one lane per block); axes beyond four are loops of commands, and so are the pieces of a big copy.
 #include "backend/lower/strided.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "compiler/support/status.h"
 
 namespace npuc::lower {
 
 using isa::View;
+
+namespace {
+constexpr int64_t kPieceBytes = 32768, kMaxPieces = 8;
+}
 
 Strided StridedOf(const View& v, const Type& t) {
   NPUC_CHECK(t.layout() != Layout::NC1HWC2, "strides of a blocked tensor");
@@ -44,13 +49,19 @@ struct CopyAxis {
   int64_t extent, s, d;
 };
 
-// Axes with extent, neighbours that continue each other merged.
-llvm::SmallVector<CopyAxis, 6> MergedAxes(const Strided& src, const Strided& dst, int64_t limit) {
+// Axes with extent in memory order of the side in DDR, where runs cost bursts (the destination's if both or neither lie there); neighbours that
+// continue each other merged.
+llvm::SmallVector<CopyAxis, 6> MergedAxes(const LowerContext& ctx, const Strided& src, const Strided& dst) {
   NPUC_CHECK(src.dims == dst.dims, "copy of {} to {}", ToString(src.dims), ToString(dst.dims));
-  llvm::SmallVector<CopyAxis, 6> axes;
-  for (size_t i = 0; i < src.dims.size(); ++i) {
-    if (src.dims[i] == 1) continue;
-    const CopyAxis a{src.dims[i], src.strides[i], dst.strides[i]};
+  llvm::SmallVector<CopyAxis, 6> all, axes;
+  for (size_t i = 0; i < src.dims.size(); ++i)
+    if (src.dims[i] != 1) all.push_back({src.dims[i], src.strides[i], dst.strides[i]});
+  const bool by_source = !ctx.OnChip(src.like) && ctx.OnChip(dst.like);
+  std::stable_sort(all.begin(), all.end(), [&](const CopyAxis& x, const CopyAxis& y) {
+    return std::abs(by_source ? x.s : x.d) > std::abs(by_source ? y.s : y.d);
+  });
+  const int64_t limit = ctx.target().limits.dims_max;
+  for (const CopyAxis& a : all) {
     if (!axes.empty() && axes.back().s == a.s * a.extent && axes.back().d == a.d * a.extent && axes.back().extent * a.extent <= limit) {
       axes.back() = {axes.back().extent * a.extent, a.s, a.d};
     } else {
@@ -64,7 +75,7 @@ llvm::SmallVector<CopyAxis, 6> MergedAxes(const Strided& src, const Strided& dst
 
 int64_t NumCopies(const LowerContext& ctx, const Strided& src, const Strided& dst) {
   if (SamePlace(src, dst)) return 0;
-  const auto axes = MergedAxes(src, dst, ctx.target().limits.dims_max);
+  const auto axes = MergedAxes(ctx, src, dst);
   int64_t count = 1;
   for (size_t i = 0; i + 4 < axes.size(); ++i) count *= axes[i].extent;
   return count;
@@ -73,7 +84,7 @@ int64_t NumCopies(const LowerContext& ctx, const Strided& src, const Strided& ds
 void CopyStrided(LowerContext& ctx, const Strided& src, const Strided& dst) {
   if (SamePlace(src, dst)) return;
   using Axis = CopyAxis;
-  llvm::SmallVector<Axis, 6> axes = MergedAxes(src, dst, ctx.target().limits.dims_max);
+  llvm::SmallVector<Axis, 6> axes = MergedAxes(ctx, src, dst);
   const int64_t elem = src.like.elem_bytes();
   while (axes.size() < 4) axes.insert(axes.begin(), Axis{1, 0, 0});
   // The destination's innermost axis last, so that its rows are whole.
@@ -96,6 +107,13 @@ void CopyStrided(LowerContext& ctx, const Strided& src, const Strided& dst) {
     }
     return v;
   };
+  // Big copies go in pieces of the outermost axis, so that what computes the source and what reads the result overlap with them.
+  size_t cut = outer;
+  while (cut + 1 < axes.size() && axes[cut].extent == 1) ++cut;
+  const int64_t bytes = axes[outer].extent * axes[outer + 1].extent * axes[outer + 2].extent * axes[outer + 3].extent * elem;
+  const int64_t whole = axes[cut].extent;
+  const int64_t pieces = std::clamp<int64_t>(bytes / kPieceBytes, 1, std::min<int64_t>(kMaxPieces, whole));
+  const int64_t step = (whole + pieces - 1) / pieces;
   llvm::SmallVector<int64_t, 4> index(outer, 0);
   for (;;) {
     int64_t so = 0, d = 0;
@@ -103,7 +121,10 @@ void CopyStrided(LowerContext& ctx, const Strided& src, const Strided& dst) {
       so += index[k] * axes[k].s;
       d += index[k] * axes[k].d;
     }
-    ctx.Copy(view(src.like, src.base, so, true), view(dst.like, dst.base, d, false));
+    for (int64_t at = 0; at < whole; at += step) {
+      axes[cut].extent = std::min(step, whole - at);
+      ctx.Copy(view(src.like, src.base, so + at * axes[cut].s, true), view(dst.like, dst.base, d + at * axes[cut].d, false));
+    }
     size_t k = outer;
     while (k > 0 && ++index[k - 1] == axes[k - 1].extent) index[--k] = 0;
     if (k == 0) break;
