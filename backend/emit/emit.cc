@@ -82,7 +82,7 @@ void Substitute(isa::Address& x, const std::vector<isa::Address>& table) {
 
 StatusOr<Addressed> PlaceAll(Module& m, const NpuOps& npu, const Target& target, const EmitOptions& options) {
   // Less and less planned SRAM until every segment's buffers find room.
-  for (double share : {1.0, 0.9, 0.75, 0.6, 0.45, 0.3, 0.2}) {
+  for (double share : {1.0, 0.95, 0.9, 0.82, 0.75, 0.6, 0.45, 0.3, 0.2}) {
     for (bool keep : {true, false}) {
       if (!keep && options.opt_level > 0 && share > 0.5) continue;
       if (keep && options.opt_level == 0) continue;

@@ -78,7 +78,7 @@ StatusOr<Program> TileModule(Module& m, const NpuOps& npu, const Target& target,
     for (const Node* n : run.nodes) {
       const NpuOp* op = run.placement == Placement::Npu ? npu.Find(n->op()) : nullptr;
       const int64_t least = op ? op->WorkingBytes(*n, target) * 4 / 3 + 64 : 0;  // the budget below is three quarters
-      const int64_t wanted = std::min(std::max<int64_t>(sram / 16, 2 * ConstantBytes(*n) + sram / 64), sram / 2);
+      const int64_t wanted = std::min(std::max<int64_t>(sram / 96, 2 * ConstantBytes(*n) + sram / 96), sram / 2);
       reserve.push_back(std::max(wanted, std::min(least, sram * 9 / 10)));
     }
   std::vector<int64_t> used(reserve.size(), 0);
@@ -125,7 +125,7 @@ StatusOr<Program> TileModule(Module& m, const NpuOps& npu, const Target& target,
       layer.origin = n->origin();
       layer.node = n;
       p.layers.push_back(std::move(layer));
-      const int64_t budget = std::max<int64_t>((sram - used[position]) * 3 / 4, sram / 16);
+      const int64_t budget = std::max<int64_t>((sram - used[position]) * 3 / 4, sram / 128);
       ctx.BeginNode(&segment, static_cast<uint32_t>(p.layers.size() - 1), budget);
       if (Status s = op->Lower(*n, ctx); !s.ok()) return AtNode(s, NodeName(m, *n), n->op().name);
       for (unsigned i = 0; i < n->num_results(); ++i)
