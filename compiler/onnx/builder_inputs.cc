@@ -169,8 +169,18 @@ Status Builder::ResolveDims() {
       if (auto it = shapes.find(v.name()); it != shapes.end()) {
         const std::string flag = "--input-shape " + v.name();
         if (!type.is_tensor()) return Error("E0501", fmt::format("{}: the input is {}, not a tensor", flag, type.ToString()));
-        const int rank = static_cast<int>(it->second.size());
+        int rank = static_cast<int>(it->second.size());
         if (!type.shape().ranked()) type.set_shape(Shape::UnknownDims(rank));
+        if (rank > 0 && rank < type.shape().rank()) {
+          // An image without its batch and channel: the leading dims are 1, if the model lets them.
+          bool ones = true;
+          for (int i = 0; i < type.shape().rank() - rank; ++i) ones &= !type.shape()[i].is_static() || type.shape()[i].value() == 1;
+          if (ones) {
+            it->second.insert(it->second.begin(), type.shape().rank() - rank, "1");
+            diagnostics_.Note(fmt::format("{}: {} of the input's {} dims are given; the leading ones become 1", flag, rank, type.shape().rank()));
+            rank = type.shape().rank();
+          }
+        }
         if (type.shape().rank() != rank)
           return Error("E0501", fmt::format("{}: {} dims given, the input has shape {}", flag, rank, type.shape().ToString()));
         for (int i = 0; i < rank; ++i) {

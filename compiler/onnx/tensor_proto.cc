@@ -143,22 +143,28 @@ void ToSequence(const EvalSequence& list, const Type& type, ::onnx::SequenceProt
 
 }  // namespace
 
-StatusOr<EvalValue> ParseValueProto(std::string_view bytes, const Type& type) {
+StatusOr<EvalValue> ParseValueProto(std::string_view bytes, const Type& type, std::string* name) {
   TensorSource source;
+  auto note_name = [&](const auto& p) {
+    if (name) *name = p.name();
+  };
   switch (type.kind()) {
     case Type::Kind::Sequence: {
       ::onnx::SequenceProto p;
       NPUC_RETURN_IF_ERROR(Parse(bytes, p, "SequenceProto"));
+      note_name(p);
       return FromSequence(p, source);
     }
     case Type::Kind::Optional: {
       ::onnx::OptionalProto p;
       NPUC_RETURN_IF_ERROR(Parse(bytes, p, "OptionalProto"));
+      note_name(p);
       return FromOptional(p, source);
     }
     case Type::Kind::Map: {
       ::onnx::MapProto p;
       NPUC_RETURN_IF_ERROR(Parse(bytes, p, "MapProto"));
+      note_name(p);
       return FromMap(p, source);
     }
     default: break;
@@ -166,13 +172,14 @@ StatusOr<EvalValue> ParseValueProto(std::string_view bytes, const Type& type) {
   ::onnx::TensorProto p;
   NPUC_RETURN_IF_ERROR(Parse(bytes, p, "TensorProto"));
   if (p.has_npuc_raw_index()) return Error("E0103", "not a serialised TensorProto");
+  note_name(p);
   NPUC_ASSIGN_OR_RETURN(Tensor t, ReadTensor(p, source));
   return EvalValue(std::move(t));
 }
 
-StatusOr<EvalValue> ReadValueFile(const std::string& path, const Type& type) {
+StatusOr<EvalValue> ReadValueFile(const std::string& path, const Type& type, std::string* name) {
   NPUC_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  auto v = ParseValueProto(file.text(), type);
+  auto v = ParseValueProto(file.text(), type, name);
   if (!v.ok()) return AtFile(v.status(), path);
   return v;
 }
