@@ -6,6 +6,7 @@
 #include "compiler/onnx/builder.h"
 
 #include "compiler/onnx/attributes.h"
+#include "compiler/onnx/gradient.h"
 #include "compiler/ops/infer.h"
 
 namespace npuc::onnx_import {
@@ -194,10 +195,17 @@ Status Builder::BuildNode(const ::onnx::NodeProto& n, OriginId id, Scope& scope)
     NPUC_RETURN_IF_ERROR(BuildBatchedScan(n, a, *body->second, id, scope));
     return OutputsOf(n, scope, a.results);
   }
-  if (a.domain.empty() && a.op == "Loop" && !a.inputs.empty()) {
-    // The state's count is the body's; trailing absent ones stay absent.
+  if (IsGradient(n)) {
+    llvm::SmallVector<Value*, 2> xs;
+    for (const std::string& name : a.attrs.StringList("xs")) xs.push_back(scope.Find(name));
+    Value* y = scope.Find(std::string(a.attrs.String("y", "")));
+    if (!y || llvm::is_contained(xs, nullptr)) return Error("E0203", "attributes xs and y do not name tensors of the graph");
+    if (llvm::ArrayRef<Value*>(xs) != llvm::ArrayRef<Value*>(a.inputs).take_front(xs.size()) || a.attrs.Has("zs"))
+      return Error("E0402", "Gradient at other values than those of the graph", "export the model for inference");
+    NPUC_RETURN_IF_ERROR(BuildGradient(a, xs, y));
+  } else {
+    NPUC_RETURN_IF_ERROR(Adapt(a));
   }
-  NPUC_RETURN_IF_ERROR(Adapt(a));
   if (!a.results.empty()) {
     for (int i = 0; i < outputs && i < static_cast<int>(a.results.size()); ++i) {
       Value* v = a.results[i];

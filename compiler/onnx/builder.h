@@ -31,6 +31,7 @@ class Opsets {
   std::map<std::string, int64_t> versions_;
 };
 std::string NormalDomain(const std::string& domain);  // "ai.onnx" -> ""
+inline bool IsGradient(const ::onnx::NodeProto& n) { return n.domain() == "ai.onnx.preview.training" && n.op_type() == "Gradient"; }
 
 class Builder {
  public:

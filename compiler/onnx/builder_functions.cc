@@ -34,7 +34,7 @@ void Builder::CollectUnknown(const NodeList& nodes, const Opsets& opsets, std::s
                              std::map<std::string, std::vector<std::string>>& unknown) {
   for (const auto& n : nodes) {
     const std::string domain = NormalDomain(n.domain());
-    const bool known = LookupOp(domain, n.op_type()) || HasAdapter(domain, n.op_type());
+    const bool known = LookupOp(domain, n.op_type()) || HasAdapter(domain, n.op_type()) || IsGradient(n);
     if (const auto* f = FindFunction(n)) {
       if (seen.insert(f).second) CollectUnknown(f->node(), opsets, seen, unknown);
     } else if (!known) {

@@ -301,7 +301,7 @@ ExternalCase TryExternal(const TempFolder& folder, const ::onnx::ModelProto& m) 
   auto r = ImportModel((folder.path / "model/m.onnx").string(), {}, d);
   if (!r.ok()) return {d.All().back().code, d.All().back().message, {}};
   Interpreter interpreter((*r)->main());
-  auto out = interpreter.Run({Floats({2}, {0, 0})});
+  auto out = interpreter.Run(std::vector<Tensor>{Floats({2}, {0, 0})});
   return {"", "", AsFloats(*(*out)[0].tensor())};
 }
 

@@ -19,8 +19,7 @@ TEST(Import, NodeIds) {
   auto m = b.Get();
   EXPECT_THAT(Ids(*m), ElementsAre("act", "Relu@b", "Neg@c", "Abs@y"));
   // Every IR node knows its ONNX node.
-  for (Node& n : m->main().nodes())
-    if (!n.is_return()) EXPECT_EQ(n.origin().size(), 1u);
+  for (Node& n : m->main().nodes()) EXPECT_EQ(n.origin().size(), n.is_return() ? 0u : 1u);
 }
 
 TEST(Import, IdsStayUniqueWhenANameLooksLikeOne) {

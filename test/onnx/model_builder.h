@@ -124,7 +124,8 @@ struct GraphBuilder {
 
 struct ModelBuilder : GraphBuilder {
   ::onnx::ModelProto m;
-  DiagnosticEngine diagnostics;
+  std::unique_ptr<DiagnosticEngine> engine = std::make_unique<DiagnosticEngine>();
+  DiagnosticEngine& diagnostics = *engine;
   explicit ModelBuilder(int64_t opset = 17, int64_t ir = 8) : GraphBuilder(*m.mutable_graph()) {
     m.set_ir_version(ir);
     if (opset) Opset("", opset);
