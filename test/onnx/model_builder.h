@@ -122,8 +122,10 @@ struct GraphBuilder {
   }
 };
 
-struct ModelBuilder : GraphBuilder {
+struct ModelHolder {
   ::onnx::ModelProto m;
+};
+struct ModelBuilder : ModelHolder, GraphBuilder {
   std::unique_ptr<DiagnosticEngine> engine = std::make_unique<DiagnosticEngine>();
   DiagnosticEngine& diagnostics = *engine;
   explicit ModelBuilder(int64_t opset = 17, int64_t ir = 8) : GraphBuilder(*m.mutable_graph()) {
