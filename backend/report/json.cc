@@ -24,7 +24,8 @@ public:
 
   template <class T> void Value(const T &value, int depth) {
     // The root and its objects have a line a key, tables a line a row.
-    if (depth >= 2)
+    constexpr bool kScalar = std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || std::is_same_v<T, Extent>;
+    if (!kScalar && depth >= 2)
       w_.BeginLine();
     if constexpr (std::is_same_v<T, Extent>) {
       value.symbol.empty() ? w_.Value(value.value) : w_.Value(value.symbol);

@@ -174,6 +174,14 @@ TEST(ReportJson, EveryKeyOfTheContractIsThere) {
   EXPECT_EQ(text.find("null"), std::string::npos);
 }
 
+TEST(ReportJson, ARowIsALine) {
+  const std::string text = ToJson(Sample());
+  for (const char *line : {"\n  \"nodes\": [\n    {\"id\": \"conv \\\"1\\\"\", ", "\n    {\"id\": \"nms\", ",
+                           "\n  \"coverage\": {\n    \"nodes_total\": 4,\n",
+                           "\n    {\"id\": 0, \"name\": ", "\n  \"performance\": {\n    \"cycles\": 1000,\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+}
+
 TEST(ReportJson, NumbersThatAreNoneDoNotBreakTheFile) {
   Report r = Sample();
   r.inputs[0].scale = std::numeric_limits<double>::quiet_NaN();
