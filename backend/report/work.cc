@@ -58,6 +58,34 @@ bool IsNarrowInt(DType t) {
   return t == DType::I8 || t == DType::U8 || t == DType::I16 || t == DType::U16 || t == DType::I4 || t == DType::U4;
 }
 
+// Reads every element of its operand and makes as many: what reads the result needs all of the operand.
+bool PassesAllOn(const Node &n) {
+  for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Cast",
+                              "QuantizeLinear", "DequantizeLinear"})
+    if (n.op().name == op)
+      return true;
+  return false;
+}
+constexpr int kChain = 16; // of such nodes: enough for what exporters put at a model's ends
+
+// Nodes that read v, or what merely passes v on.
+void CollectReaders(const Value *v, int depth, std::vector<OriginId> &out) {
+  for (const Use &use : v->uses()) {
+    out.insert(out.end(), use.user->origin().begin(), use.user->origin().end());
+    if (use.operand == 0 && depth < kChain && PassesAllOn(*use.user))
+      CollectReaders(use.user->result(), depth + 1, out);
+  }
+}
+
+void CollectWriters(const Value *v, int depth, std::vector<OriginId> &out) {
+  const Node *def = v->def();
+  if (!def)
+    return;
+  out.insert(out.end(), def->origin().begin(), def->origin().end());
+  if (depth < kChain && PassesAllOn(*def) && def->operand(0))
+    CollectWriters(def->operand(0), depth + 1, out);
+}
+
 class Analyzer {
 public:
   Analyzer(const Target &target, const WorkView &view) : target_(target), view_(view) {}
@@ -242,13 +270,10 @@ ModelWork AnalyzeWork(const Module &m, const Target &target, const WorkView &vie
   const Graph &g = m.main();
   work.input_readers.resize(g.num_inputs());
   for (unsigned i = 0; i < g.num_inputs(); ++i)
-    for (const Use &use : g.input(i)->uses())
-      for (OriginId id : use.user->origin())
-        work.input_readers[i].push_back(id);
+    CollectReaders(g.input(i), 0, work.input_readers[i]);
   work.output_writers.resize(g.num_outputs());
   for (unsigned i = 0; i < g.num_outputs(); ++i)
-    if (const Node *def = g.output(i)->def())
-      work.output_writers[i].assign(def->origin().begin(), def->origin().end());
+    CollectWriters(g.output(i), 0, work.output_writers[i]);
   return work;
 }
 

@@ -30,7 +30,8 @@ struct NodeWork {
 
 struct ModelWork {
   std::vector<NodeWork> nodes; // of nodes with any work, in the order of the graph, bodies included
-  // Inputs and outputs of the main graph, by index: the ONNX nodes that read or write them.
+  // Inputs and outputs of the main graph, by index: the ONNX nodes that read or write them, also through
+  // nodes that only pass all elements on.
   std::vector<std::vector<OriginId>> input_readers, output_writers;
   int64_t TotalMacs() const;
 };

@@ -134,6 +134,23 @@ TEST_F(Work, WhatRunsOnTheHostDoesNotCount) {
   EXPECT_EQ(b.ddr_compulsory_bytes, 0);
 }
 
+TEST_F(Work, InputsAndOutputsAreFoundBehindWhatPassesThemOn) {
+  auto m = ParseModule(R"(module "m" {
+    nodes { 0: Reshape "r" 1: MatMul "n" 2: Flatten "f" }
+    graph (%x: f32[2,2]) {
+      %s: i64[2] = Constant() {value = dense<1, 4>}
+      %w: f32[4,4] = Constant() {value = splat<1.0>}
+      %r: f32[1,4] = Reshape(%x, %s) origin(0)
+      %a: f32[1,4] = MatMul(%r, %w) origin(1)
+      %f: f32[1,4] = Flatten(%a) origin(2)
+      return %f
+    } })");
+  ASSERT_TRUE(m.ok()) << m.status();
+  const ModelWork w = AnalyzeWork(**m, target_, {});
+  const Bounds b = ComputeBounds(w, target_, [](OriginId id) { return id == 1; }, {16}, {16});
+  EXPECT_EQ(b.ddr_compulsory_bytes, 32);
+}
+
 TEST_F(Work, FreeShapesHaveNoWork) {
   EXPECT_TRUE(Analyze(R"(graph (%x: f32[N,4]) {
     %w: f32[4,4] = Constant() {value = splat<0.5>}
