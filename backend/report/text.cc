@@ -114,16 +114,17 @@ std::string RenderText(const Report &r, bool colour) {
       c.nodes_total, c.mac_percent);
   out += fmt::format("  segments    {} NPU, {} host; {} cross the boundary\n", c.npu_segments, c.host_segments,
                      Bytes(c.boundary_bytes));
-  out +=
-      fmt::format("  NPU time    {} cycles = {:.3f} ms ({:.1f} per second)\n", Grouped(p.cycles), p.latency_ms, p.fps);
+  const std::string rate = fmt::format(" ({:.1f} per second)", p.fps);
+  out += fmt::format("  NPU time    {} cycles = {:.3f} ms{}\n", Grouped(p.cycles), p.latency_ms,
+                     p.host_steps.empty() ? rate : "");
   out += fmt::format("  efficiency  {:.1f} % of the bound ({} cycles); MAC array used {:.1f} %\n", 100 * p.efficiency,
                      Grouped(static_cast<int64_t>(p.bound_cycles)), 100 * p.mac_utilization);
   if (!p.host_steps.empty()) {
     double us = 0;
     for (const HostStepRow &h : p.host_steps)
       us += h.estimated_us;
-    out += fmt::format("  host time   {:.3f} ms estimated in {} steps; total {:.3f} ms\n", us / 1000,
-                       p.host_steps.size(), p.latency_total_estimate_ms);
+    out += fmt::format("  host time   {:.3f} ms estimated in {} steps; total {:.3f} ms{}\n", us / 1000,
+                       p.host_steps.size(), p.latency_total_estimate_ms, rate);
   }
   out += fmt::format("  DDR         {} read, {} written ({} compulsory)\n", Bytes(p.ddr_read_bytes),
                      Bytes(p.ddr_write_bytes), Bytes(p.ddr_compulsory_bytes));

@@ -23,7 +23,7 @@ def run(cmd):
     start = time.time()
     with tempfile.TemporaryFile() as err:
         p = subprocess.Popen(cmd, stdout=subprocess.DEVNULL, stderr=err)
-        _, status, usage = os.wait4(p.pid, 0)
+        _, status, usage = os.wait4(p.pid, 0)  # its peak is at least that of this script, inherited through fork
         p.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.time() - start
         err.seek(0)
@@ -42,6 +42,7 @@ def one(path, args, flags):
         row["binary_bytes"] = os.path.getsize(out)
         with open(os.path.join(tmp, "m.report.json"), encoding="utf-8") as f:
             report = json.load(f)
+        row["peak_rss"] = report["compile"]["peak_rss_bytes"]
         perf = report["performance"]
         row.update(cycles=perf["cycles"], efficiency=perf["efficiency"], latency_ms=perf["latency_total_estimate_ms"],
                    nodes_percent=report["coverage"]["node_percent"], ddr_bytes=perf["ddr_read_bytes"] + perf["ddr_write_bytes"],
