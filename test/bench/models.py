@@ -3,8 +3,8 @@
 
     models.py [--bin build/release/bin] [--repeat N] [--json out.json] [MODEL.onnx | FOLDER ...] [-- npuc flags]
 
-Without models: the bundled one, and those of the folder `shared/models` beside the sources if it is there. Compile seconds and
-peak memory are the npuc process's; run seconds are npu-run's for one inference on random inputs, start-up included (the
+Without models: the bundled one, and those of the folder `shared/models` beside the sources if it is there. Compile
+seconds are the npuc process's, peak memory is what it reports of itself; run seconds are npu-run's for one inference on random inputs, start-up included (the
 least of N); cycles and efficiency come from the report. Exit code 1 if a model fails.
 """
 import argparse
@@ -19,23 +19,18 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def run(cmd):
-    """(exit code, seconds, peak bytes, first line of stderr)"""
+    """(exit code, seconds, first line of stderr)"""
     start = time.time()
-    with tempfile.TemporaryFile() as err:
-        p = subprocess.Popen(cmd, stdout=subprocess.DEVNULL, stderr=err)
-        _, status, usage = os.wait4(p.pid, 0)  # its peak is at least that of this script, inherited through fork
-        p.returncode = os.waitstatus_to_exitcode(status)
-        seconds = time.time() - start
-        err.seek(0)
-        lines = err.read().decode("utf-8", "replace").strip().splitlines()
-    return p.returncode, seconds, usage.ru_maxrss * 1024, lines[0][:120] if lines else ""
+    p = subprocess.run(cmd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    lines = p.stderr.decode("utf-8", "replace").strip().splitlines()
+    return p.returncode, time.time() - start, lines[0][:120] if lines else ""
 
 
 def one(path, args, flags):
     row = {"model": os.path.splitext(os.path.basename(path))[0]}
     with tempfile.TemporaryDirectory() as tmp:
         out = os.path.join(tmp, "m.bin")
-        code, row["compile_s"], row["peak_rss"], error = run([os.path.join(args.bin, "npuc"), path, "-o", out, "-q"] + flags)
+        code, row["compile_s"], error = run([os.path.join(args.bin, "npuc"), path, "-o", out, "-q"] + flags)
         if code:
             row["error"] = f"npuc exit {code}: {error}"
             return row
@@ -48,12 +43,11 @@ def one(path, args, flags):
                    nodes_percent=report["coverage"]["node_percent"], ddr_bytes=perf["ddr_read_bytes"] + perf["ddr_write_bytes"],
                    sram_peak=report["memory"]["sram_peak"])
         for _ in range(args.repeat):
-            code, seconds, peak, error = run([os.path.join(args.bin, "npu-run"), out, "--random", "1", "--output-dir", os.path.join(tmp, "out"), "-q"])
+            code, seconds, error = run([os.path.join(args.bin, "npu-run"), out, "--random", "1", "--output-dir", os.path.join(tmp, "out"), "-q"])
             if code:
                 row["error"] = f"npu-run exit {code}: {error}"
                 return row
             row["run_s"] = min(seconds, row.get("run_s", seconds))
-            row["run_peak_rss"] = peak
     return row
 
 
