@@ -20,6 +20,9 @@ function(npuc_test_area area)
   else()
     npuc_all_libraries(libs)
   endif()
+  if(area STREQUAL lower)
+    list(PREPEND libs npuc_emit npuc_runtime_stub) # what was lowered is emitted and run
+  endif()
   if(area STREQUAL onnx)
     list(PREPEND libs npuc_interp) # what was imported is run, too
   endif()
