@@ -4,10 +4,12 @@
 //   groups = channels in = out         depthwise
 //   else                               grouped; integer weights of small groups are merged into fewer, larger groups with zero weights
 //                                      between them, where the formula says that is faster (exact: a zero weight adds nothing)
-// Leaves alone: three spatial dims, kernels, strides and dilations above the target's limits (rules below).
+// Kernels, strides and dilations above the target's limits are accumulated steps (large_conv.h), up to 64 of each.
+// Leaves alone: three spatial dims, what is larger still.
 #include <algorithm>
 
 #include "backend/lower/conv.h"
+#include "backend/lower/large_conv.h"
 #include "backend/lower/mxu.h"
 #include "backend/lower/rules.h"
 #include "backend/lower/stage.h"
@@ -18,17 +20,15 @@ namespace npuc::lower {
 namespace {
 
 const RuleDoc kRank{"conv-rank", "the convolution must have one or two spatial dims", "reshape a 3-D convolution whose depth is 1"};
-const RuleDoc kKernel{"conv-kernel", "the kernel must be within the NPU's limit", "split the kernel into several convolutions"};
-const RuleDoc kStride{"conv-stride", "strides must be within the NPU's limit", "use smaller strides"};
-const RuleDoc kDilation{"conv-dilation", "dilations must be within the NPU's limit", "use smaller dilations"};
+const RuleDoc kKernel{"conv-kernel", "the kernel must be at most 64 in each direction, and take at most 1024 steps where it is beyond the NPU's limits", "split the kernel into several convolutions"};
+const RuleDoc kStride{"conv-stride", "strides must be at most 64", "use smaller strides"};
+const RuleDoc kDilation{"conv-dilation", "dilations must be at most 64", "use smaller dilations"};
 const RuleDoc kPads{"conv-pads", "pads must be smaller than the dilated kernel", "pad with a Pad node first"};
 const RuleDoc kWeights{"conv-weights", "weights must be a constant of a type the target multiplies (int8, uint8, float16)", "export the weights as initializers"};
 const RuleDoc kWeightAxis{"conv-weight-axis", "weights must be quantised per tensor or per output channel", "re-quantise per output channel"};
 const RuleDoc kBias{"conv-bias", "the bias must be a constant (int32 with scale x*w, or float)", "fold the bias into an initializer"};
 
-struct Geometry {
-  std::array<int64_t, 2> kernel{1, 1}, stride{1, 1}, dilation{1, 1}, pad_before{0, 0}, pad_after{0, 0};
-};
+using Geometry = ConvGeometry;
 
 Geometry GeometryOf(const Node& n) {
   Geometry g;
@@ -58,11 +58,12 @@ class ConvOp : public LoweredOp {
     CheckWeights(n, ctx, n.operand(1), /*channel_axis=*/0, kWeights, kWeightAxis, report);
     CheckBias(n, ctx, n.operand(2), kBias, report);
     const Geometry g = GeometryOf(n);
-    const auto& limits = ctx.target.limits;
+    if (NeedsSteps(g, ctx.target))
+      report.Require(NumSteps(g, ctx.target) <= kMaxSteps, kKernel, fmt::format("{} steps", kMaxSteps), fmt::format("{} steps for {}", NumSteps(g, ctx.target), DimsText(g.kernel)));
     for (int i = 0; i < 2; ++i) {
-      report.Require(g.kernel[i] <= limits.kernel_max[i], kKernel, DimsText(limits.kernel_max), DimsText(g.kernel));
-      report.Require(g.stride[i] <= limits.stride_max[i], kStride, DimsText(limits.stride_max), DimsText(g.stride));
-      report.Require(g.dilation[i] <= limits.dilation_max[i], kDilation, DimsText(limits.dilation_max), DimsText(g.dilation));
+      report.Require(g.kernel[i] <= kMaxSteppedKernel, kKernel, std::to_string(kMaxSteppedKernel), DimsText(g.kernel));
+      report.Require(g.stride[i] <= kMaxSteppedStride, kStride, std::to_string(kMaxSteppedStride), DimsText(g.stride));
+      report.Require(g.dilation[i] <= kMaxSteppedDilation, kDilation, std::to_string(kMaxSteppedDilation), DimsText(g.dilation));
       const int64_t reach = (g.kernel[i] - 1) * g.dilation[i] + 1;
       report.Require(g.pad_before[i] >= 0 && g.pad_after[i] >= 0 && g.pad_before[i] < std::max<int64_t>(reach, 1) && g.pad_after[i] < std::max<int64_t>(reach, 1), kPads,
                      fmt::format("0 to {}", reach - 1), fmt::format("{} and {}", g.pad_before[i], g.pad_after[i]));
@@ -198,7 +199,8 @@ Status LowerConv(const Node& n, LowerContext& ctx) {
 
   const int64_t icg = ws[1].value();
   WeightSource source{*w->constant(), 0, icg * p.kh * p.kw, p.kh * p.kw, p.kw, 1};
-  if (p.mode == isa::ConvMode::Grouped) {
+  const bool steps = NeedsSteps(g, ctx.target());
+  if (p.mode == isa::ConvMode::Grouped && !steps) {
     const int64_t merged = IsFloat(p.x) ? p.groups : MergedGroups(p.groups, p.ic, p.oc, p.kh * p.kw, ctx.target());
     if (merged != p.groups) {
       source.merged_oc = p.oc / p.groups;
@@ -209,6 +211,7 @@ Status LowerConv(const Node& n, LowerContext& ctx) {
   }
   ChannelData data = ChannelDataOf(conv, stage, x, w, b, p.oc);
   p.acc = ProveAccumulator(p, source, data);
+  if (steps) return LowerLargeConv(p, g, stage, source, data, ctx);
   NPUC_ASSIGN_OR_RETURN(const MxuTiles tiles, ChooseTiles(p, ctx.target(), ctx.budget()));
   const std::vector<int32_t> zero = data.zero;
   return EmitMxu(p, tiles, stage, MakePackWeights(p, ctx.target(), std::move(source), zero), MakePackTable(p, std::move(data)), ctx);

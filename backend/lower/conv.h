@@ -1,11 +1,18 @@
 // Shared by the lowerings of matrix operators: checks of weights and bias, and what a problem takes from types and stage.
 #pragma once
 
+#include <array>
+
 #include "backend/lower/mxu.h"
 #include "backend/lower/rules.h"
 #include "backend/lower/weights.h"
 
 namespace npuc::lower {
+
+// H and W.
+struct ConvGeometry {
+  std::array<int64_t, 2> kernel{1, 1}, stride{1, 1}, dilation{1, 1}, pad_before{0, 0}, pad_after{0, 0};
+};
 
 void CheckWeights(const Node& n, const CheckContext& ctx, const Value* w, int channel_axis, const RuleDoc& weights, const RuleDoc& axis,
                   RuleReport& report);

@@ -34,7 +34,9 @@ TEST(Softmax, AxisOfExtentOne) { ExpectConforms({Unary("f16[4,1,5,6]", "f16[4,1,
 TEST(Softmax, SetsThatDoNotFit) {
   EXPECT_EQ(BrokenRules(Unary("f16[1,262000]", "f16[1,262000]", "Softmax", "axis = 0")), "extent");
   EXPECT_EQ(BrokenRules(Unary("f16[8,60000]", "f16[8,60000]", "Softmax", "axis = 1")), "");
-  EXPECT_EQ(BrokenRules(Unary("f16[20,512,512]", "f16[20,512,512]", "InstanceNormalization", "")), "?");
+  const std::string g = "  %g: f16[1] = Constant() {value = splat<1.0>}\n";
+  EXPECT_EQ(BrokenRules("graph (%x: f16[1,9,256,256]) {\n" + g + "  %y = LayerNormalization(%x, %g) {axis = 1}\n  return %y\n}"), "norm-size");
+  EXPECT_EQ(BrokenRules("graph (%x: f16[1,3,256,256]) {\n" + g + "  %y = LayerNormalization(%x, %g) {axis = 1}\n  return %y\n}"), "");
   EXPECT_EQ(BrokenRules(Unary("f16[]", "f16[]", "Softmax", "")), "norm-rank");
   EXPECT_EQ(BrokenRules(Unary("i8[4,4]{s=1,z=0}", "f16[4,4]", "Softmax", "")), "mixed-types");
 }
