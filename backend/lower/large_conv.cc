@@ -97,7 +97,9 @@ bool OverLimit(const ConvGeometry& g, const Target& t) {
 bool IsPatch(const ConvGeometry& g, const MxuProblem& p, const Target& t) {
   const int64_t channels = g.kernel[1] * p.ic;
   return p.mode == ConvMode::Dense && g.kernel == g.stride && g.dilation == std::array<int64_t, 2>{1, 1} && g.pad_before == std::array<int64_t, 2>{0, 0} &&
-         channels <= t.limits.dims_max && p.in.c_block == p.in.c && p.in.stride_w == p.in.c * p.in.elem_bytes() && p.ow * g.kernel[1] <= p.iw;
+         channels <= t.limits.dims_max && p.ow * g.kernel[1] <= p.iw &&
+         // Pixels side by side: what is fetched lies so on chip.
+         (!p.ifm_on_chip || (p.in.c_block == p.in.c && p.in.stride_w == p.in.c * p.in.elem_bytes()));
 }
 
 }  // namespace

@@ -124,7 +124,7 @@ int64_t Steps(const MxuProblem& p, const Target& t, int64_t ic, isa::Traversal* 
       *traversal = k;
     }
   };
-  const bool nhwc = p.in.c_block >= p.in.c0 + p.in.c;
+  const bool nhwc = !p.ifm_on_chip || p.in.c_block >= p.in.c0 + p.in.c;  // what is fetched lies in NHWC on chip
   if (p.mode == ConvMode::Dense && nhwc) {
     if (t.mxu.HasTraversal(Traversal::Row) && ic <= t.mxu.ic) consider(isa::Traversal::Row, CeilDiv(ic * p.kw, t.mxu.ic) * p.kh);
     if (t.mxu.HasTraversal(Traversal::Kernel) && ic <= 4) consider(isa::Traversal::Kernel, CeilDiv(ic * p.kh * p.kw, t.mxu.ic));

@@ -43,7 +43,9 @@ bool RequireArithmeticTypes(const Node& node, const CheckContext& ctx, uint32_t 
   };
   for (unsigned i = 0; i < node.num_operands(); ++i)
     if (node.operand(i) && !(skip_mask >> i & 1)) look(node.operand(i));
-  look(node.result());
+  // An anchor in a Fused body may leave its accumulator as f32, which the output stage goes on with.
+  const Node* parent = node.graph() ? node.graph()->parent() : nullptr;
+  if (!(parent && parent->Is("Fused", "npuc"))) look(node.result());
   return ok & report.Require(!(any_quant && any_float), kRuleMixedTypes, "one kind", "float beside quantised");
 }
 

@@ -3,6 +3,7 @@
 // Pad is one map per axis from output to input coordinate (-1: fill), made by mode: constant, reflect (no repeat of the edge),
 // edge, wrap. Negative pads crop, so the map also starts inside. O(elements of the result).
 #include "compiler/ops/movement.h"
+#include "compiler/ops/quant_eval.h"
 
 namespace npuc::ops {
 namespace {
@@ -182,6 +183,12 @@ Status EvaluatePad(EvalContext& ctx) {
   Tensor fill = ctx.has_operand(2) ? ctx.operand(2) : Tensor();
   if (fill && (fill.num_elements() != 1 || fill.dtype() != x.dtype()))
     return Error("E0302", fmt::format("the value is {}{}, the data are {}", Name(fill.dtype()), ToString(fill.dims()), Name(x.dtype())));
+  // Without a value the border is real 0: a quantised tensor's zero point.
+  if (const QuantRef& q = OperandQuant(ctx, 0); !fill && q && q->per_tensor() && IsInt(x.dtype())) {
+    fill = Tensor::Allocate(x.dtype(), {});
+    const int32_t zero = q->zero_point();
+    std::memcpy(fill.mutable_bytes(), &zero, std::min<size_t>(sizeof zero, ByteSize(x.dtype())));
+  }
   NPUC_ASSIGN_OR_RETURN(auto out, ElementWriter::Create(x.dtype(), dims));
   const int64_t n = NumElements(dims);
   if (n == 0) {
