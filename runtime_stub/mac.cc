@@ -94,8 +94,9 @@ void RunMac(const MacJob<K>& job, const Context& x) {
     job.stage->Run({row / job.out->h, row % job.out->h, w0, count, c0, lanes}, acc, scale);
   };
 
-  static const std::vector<Segment> kNoSegments;
-  x.ParallelFor(units, 1, [&](int64_t begin, int64_t end) {
+  // Small commands stay on this thread: waking another costs more than it saves.
+  const int64_t grain = row_macs * rows * blocks < (int64_t{1} << 20) ? units : 1;
+  x.ParallelFor(units, grain, [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end; ++u) {
       const int64_t block = u / (row_groups * splits), piece = u % (row_groups * splits);
       const int64_t r0 = piece / splits * per_unit, r1 = std::min(rows, r0 + per_unit);

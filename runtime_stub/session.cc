@@ -83,7 +83,7 @@ Status Session::BindOutput(int index, void* data, int64_t bytes) {
 
 Status Session::SetInput(int index, EvalValue value) {
   const container::IoTensor& t = model_->inputs()[index];
-  NPUC_RETURN_IF_ERROR(Prefix(CheckValue(t.name, t.type, value), "input"));
+  NPUC_RETURN_IF_ERROR(CheckValue(fmt::format("input '{}'", t.name), t.type, value));
   if (const Tensor* tensor = value.tensor(); tensor && tensor->is_splat()) value = tensor->Expand();
   if (t.slot >= 0) {
     inputs_kept_[index] = std::move(value);

@@ -79,7 +79,7 @@ Tensor UnpackTensor(const uint8_t* data, const Type& type, int64_t c2);
 // The elements of a view as a dense tensor of the type's logical dims, for captures (dims N, C, H, W or coalesced by ViewOf's rules).
 Tensor TensorOfView(const isa::View& v, const Memory& m, const Type& type);
 
-// "f32[1,3,224,224]" against a given tensor: OK, or E0702 naming both.
-Status CheckValue(const std::string& name, const Type& wanted, const EvalValue& value);
+// "f32[1,3,224,224]" against a given value: OK, or E0702 "`what` is ..., given was ...".
+Status CheckValue(const std::string& what, const Type& wanted, const EvalValue& value);
 
 }  // namespace npuc::runtime

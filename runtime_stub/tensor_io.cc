@@ -94,9 +94,9 @@ Tensor TensorOfView(const isa::View& v, const Memory& m, const Type& type) {
   return t;
 }
 
-Status CheckValue(const std::string& name, const Type& wanted, const EvalValue& value) {
+Status CheckValue(const std::string& what, const Type& wanted, const EvalValue& value) {
   const auto fail = [&](std::string found, std::string help) {
-    return Error("E0702", fmt::format("'{}' is {}, given was {}", name, wanted.ToString(), found), std::move(help));
+    return Error("E0702", fmt::format("{} is {}, given was {}", what, wanted.ToString(), found), std::move(help));
   };
   switch (wanted.kind()) {
     case Type::Kind::Tensor: {
@@ -111,10 +111,10 @@ Status CheckValue(const std::string& name, const Type& wanted, const EvalValue& 
     }
     case Type::Kind::Sequence: {
       if (!value.sequence()) return fail(value.has_value() ? "a tensor or map" : "nothing", "give a sequence (.pb)");
-      for (const EvalValue& e : *value.sequence()) NPUC_RETURN_IF_ERROR(CheckValue(name, wanted.element(), e));
+      for (const EvalValue& e : *value.sequence()) NPUC_RETURN_IF_ERROR(CheckValue(what, wanted.element(), e));
       return OkStatus();
     }
-    case Type::Kind::Optional: return value.has_value() ? CheckValue(name, wanted.element(), value) : OkStatus();
+    case Type::Kind::Optional: return value.has_value() ? CheckValue(what, wanted.element(), value) : OkStatus();
     case Type::Kind::Map:
       if (!std::holds_alternative<std::shared_ptr<const EvalMap>>(value.v)) return fail("not a map", "give a map (.pb)");
       return OkStatus();

@@ -139,7 +139,7 @@ std::string Disassembly(const container::ModelFile& m) {
         layer = c.layer;
         if (c.layer < m.layers.size()) s += fmt::format("; layer {} {} {}: {}\n", c.layer, m.layers[c.layer].op, m.layers[c.layer].name, fmt::join(Ids(m, m.layers[c.layer].origins), " "));
       }
-      s += fmt::format("{:6} {}#{:<5} {}\n", k, isa::Name(c.engine), number[static_cast<int>(c.engine)]++, isa::Disassemble(c));
+      s += fmt::format("{:6} #{:<5} {}\n", k, number[static_cast<int>(c.engine)]++, isa::Disassemble(c));
     }
   }
   return s;
