@@ -85,6 +85,18 @@ float One(float a, float b, float c, float imm0, float imm1) {
   return a;
 }
 
+// out = f(scale * in) through the vectorised function, in pieces that stay in cache; `then(x, y)` combines input and function value.
+template <class Then>
+void Composed(fpmath::Unary f, float scale, const float* in, int64_t n, float* out, Then then) {
+  float x[512], y[512];
+  for (int64_t i = 0; i < n; i += 512) {
+    const int64_t k = n - i < 512 ? n - i : 512;
+    for (int64_t j = 0; j < k; ++j) x[j] = scale * in[i + j];
+    fpmath::Map(f, x, y, static_cast<size_t>(k));
+    for (int64_t j = 0; j < k; ++j) out[i + j] = then(in[i + j], y[j]);
+  }
+}
+
 template <ElemFn kFn>
 void Bulk(const float* a, const float* b, const float* c, const float* imm, int64_t n, float* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = One<kFn>(a[i], b[i], c[i], imm[0], imm[1]);
@@ -114,6 +126,11 @@ void ElemBulk(ElemFn fn, const float* a, const float* b, const float* c, const f
     case ElemFn::Gelu: return fpmath::Map(fpmath::Unary::Gelu, a, out, n);
     case ElemFn::GeluTanh: return fpmath::Map(fpmath::Unary::GeluTanh, a, out, n);
     case ElemFn::Softplus: return fpmath::Map(fpmath::Unary::Softplus, a, out, n);
+    case ElemFn::Silu: return Composed(fpmath::Unary::Sigmoid, imm[0], a, n, out, [](float x, float y) { return x * y; });
+    case ElemFn::Elu: return Composed(fpmath::Unary::Expm1, 1.0f, a, n, out, [=](float x, float y) { return x < 0 ? imm[0] * y : x; });
+    case ElemFn::Mish:
+      Composed(fpmath::Unary::Softplus, 1.0f, a, n, out, [](float x, float y) { return x * fpmath::Tanh(y); });
+      return;
     default: break;
   }
   switch (fn) {
