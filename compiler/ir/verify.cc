@@ -6,6 +6,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/support/diagnostic.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace npuc {
@@ -110,9 +111,12 @@ Status Verifier::CheckGraph(const Graph& g) {
   if (g.output_names().size() != g.num_outputs())
     return Bad(fmt::format("a graph has {} outputs and {} names for them", g.num_outputs(), g.output_names().size()));
   if (!g.parent()) {
-    llvm::StringSet<> seen;
-    for (const std::string& name : g.output_names())
-      if (!seen.insert(name).second) return Bad(fmt::format("two outputs of the model are called '{}'", name));
+    // The same value may be listed twice, under one name or several.
+    llvm::StringMap<const Value*> seen;
+    for (unsigned i = 0; i < g.num_outputs(); ++i) {
+      auto [it, fresh] = seen.try_emplace(g.output_names()[i], g.output(i));
+      if (!fresh && it->second != g.output(i)) return Bad(fmt::format("two outputs of the model are called '{}'", g.output_names()[i]));
+    }
   }
   for (size_t i = first; i < all_.size(); ++i) visible_.erase(all_[i]);
   return OkStatus();

@@ -326,7 +326,7 @@ OpDef LoopDef() {
   return {.domain = "",
           .name = "Loop",
           .since_version = 16,
-          .min_operands = 2,
+          .min_operands = 0 /* trip count and condition are optional */,
           .max_operands = -1,
           .min_results = 1,
           .max_results = -1,

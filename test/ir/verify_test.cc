@@ -33,7 +33,7 @@ TEST(Verify, SchemaAndTypes) {
       {"graph (%x: i8[2]{axis=0,s=(1,2),z=(0)}) { return }", "E0204", "has 2 scales and 1 zero points"},
       {"graph (%x: seq<i8[2]{axis=-1,s=(1,2),z=(0,0)}>) { return }", "E0204", "has 2 scales for the whole tensor"},
       {"graph (%x: f32[2,3]:NHWC) { return }", "E0204", "has layout NHWC at rank 2"},
-      {"graph (%x) { return %x as \"a\", %x as \"a\" }", "E0204", "two outputs of the model are called 'a'"},
+      {"graph (%x, %y) { return %x as \"a\", %y as \"a\" }", "E0204", "two outputs of the model are called 'a'"},
   };
   for (const Case& c : cases) {
     auto m = ParseModule(c.text);
