@@ -31,8 +31,10 @@ cmake --preset "$preset" > "$build/configure.log" 2>&1 || { cat "$build/configur
 cmake --build "$build" -- -j"$jobs" || fail "build"
 
 log="$build/ctest.log"
-ctest --test-dir "$build" -j"$jobs" --output-on-failure ${ctest_args[@]+"${ctest_args[@]}"} 2>&1 | tee "$log" | grep -vE '^ +[0-9]+/[0-9]+ Test .* Passed|^ +Start +[0-9]+:'
-failed=$(grep -cE '^ +[0-9]+/[0-9]+ Test.*(\*\*\*|Failed|Timeout|Not Run)' "$log")
+ctest --test-dir "$build" -j"$jobs" --output-on-failure ${ctest_args[@]+"${ctest_args[@]}"} 2>&1 | tee "$log" | grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed|^ +Start +[0-9]+:'
+ctest_code=${PIPESTATUS[0]}
+failed=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#.*\*\*\*(Failed|Exception|Timeout|Not Run)' "$log")
+skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#.*\*\*\*Skipped' "$log")
 total=$(grep -oE 'out of [0-9]+' "$log" | tail -1 | grep -oE '[0-9]+')
 total=${total:-0}
 [[ $total -eq 0 ]] && fail "no tests ran"
@@ -57,5 +59,5 @@ if [[ $use_shared -eq 1 && -d "$shared" && -f test/e2e/shared_checks.txt ]]; the
   done < test/e2e/shared_checks.txt
 fi
 
-echo "tools/test.sh: $((total - failed)) of $total tests passed, $((checks - checks_failed)) of $checks shared checks passed, $((SECONDS - start)) s"
-[[ $failed -eq 0 && $checks_failed -eq 0 ]]
+echo "tools/test.sh: $((total - failed - skipped)) of $total tests passed, $failed failed, $skipped skipped, $((checks - checks_failed)) of $checks shared checks passed, $((SECONDS - start)) s"
+[[ $failed -eq 0 && $ctest_code -eq 0 && $checks_failed -eq 0 ]]
