@@ -9,6 +9,7 @@
 #include <map>
 
 #include "compiler/support/half.h"
+#include "compiler/support/int_math.h"
 #include "runtime_stub/mac.h"
 #include "runtime_stub/rows.h"
 
@@ -17,8 +18,6 @@ namespace {
 
 using isa::Conv;
 using isa::ConvMode;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Position of a weight in the packed order of isa::Conv.
 struct WeightOrder {

@@ -19,6 +19,7 @@
 #include "backend/verify/hazards.h"
 #include "compiler/program/lower_context.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/int_math.h"
 #include "compiler/support/status.h"
 
 namespace npuc::emit {
@@ -35,8 +36,6 @@ namespace {
 constexpr int64_t kConstAlign = 64;
 // Constants of a host step from this size on lie in the const section.
 constexpr int64_t kExternalBytes = 64;
-
-int64_t RoundUp(int64_t a, int64_t b) { return (a + b - 1) / b * b; }
 
 struct Addressed {
   Program program;

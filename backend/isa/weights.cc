@@ -1,12 +1,10 @@
 // Sizes of packed weights; backend/lower packs them, the verifier checks the sizes that commands name.
 #include "backend/isa/isa.h"
+#include "compiler/support/int_math.h"
 
 namespace npuc::isa {
 namespace {
 
-int64_t RoundUp(int64_t v, int64_t to) {
-  return (v + to - 1) / to * to;
-}
 // 4-bit types lie two per byte.
 int64_t Bytes(DType w, int64_t elements) {
   return BitWidth(w) == 4 ? (elements + 1) / 2 : elements * ByteSize(w);

@@ -14,6 +14,7 @@
 #include "backend/lower/rules.h"
 #include "backend/lower/stage.h"
 #include "backend/lower/weights.h"
+#include "backend/timing/timing.h"
 #include "compiler/support/status.h"
 
 namespace npuc::lower {
@@ -129,23 +130,7 @@ void FillTypes(MxuProblem& p, const Value* x, const Value* w, const Stage& stage
 }
 
 void FillStageCost(MxuProblem& p, const Stage& stage, const LowerContext& ctx) {
-  double passes = 0;
-  for (const isa::MicroOp& op : stage.ops) {
-    if (op.kind != isa::MicroKind::Act) continue;
-    switch (op.fn) {
-      case isa::ElemFn::Sigmoid:
-      case isa::ElemFn::Tanh:
-      case isa::ElemFn::Exp:
-      case isa::ElemFn::Silu:
-      case isa::ElemFn::Gelu:
-      case isa::ElemFn::GeluTanh:
-      case isa::ElemFn::Elu:
-      case isa::ElemFn::Mish:
-      case isa::ElemFn::Softplus: passes += ctx.target().vpu.Passes(isa::ElemFn::Sigmoid == op.fn || isa::ElemFn::Silu == op.fn ? VpuFunction::Sigmoid : VpuFunction::Exp).ToDouble(); break;
-      default: break;
-    }
-  }
-  p.stage_passes = std::max(1.0, passes);
+  p.stage_passes = timing::StagePasses(stage.ops, ctx.target()).ToDouble();
   for (const Stage::Operand& o : stage.operands)
     if (!ctx.OnChip(o.full) && o.full.elements() > 2048) p.operand_bytes += o.full.elem_bytes();
 }

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "backend/lower/conv.h"
+#include "compiler/support/int_math.h"
 #include "compiler/support/status.h"
 
 namespace npuc::lower {
@@ -31,8 +32,6 @@ const RuleDoc kWeightAxis{"conv-transpose-weight-axis", "weights must be quantis
 const RuleDoc kBias{"conv-transpose-bias", "the bias must be a constant (int32 with scale x*w, or float)", "fold the bias into an initializer"};
 
 constexpr int64_t kMaxStride = 16;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // H and W.
 struct Geometry {

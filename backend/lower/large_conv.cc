@@ -15,6 +15,7 @@
 #include "backend/isa/isa.h"
 #include "backend/lower/broadcast.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/int_math.h"
 #include "compiler/support/status.h"
 
 namespace npuc::lower {
@@ -23,9 +24,6 @@ namespace {
 using isa::ConvMode;
 using isa::View;
 using program::Box;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 // One axis of a step: rows `first + v * pitch` of the input are its virtual rows v in [0, extent), convolved as written.
 struct StepAxis {
@@ -156,11 +154,8 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
     if (patch) q.ic = g.kernel[1] * p.ic;
     WeightSource w = weights;
     w.base += s.h.k0 * w.s_kh + s.w.k0 * w.s_kw;
-    isa::Traversal traversal;
-    Steps(q, t, q.group_ic(), &traversal);
     // A view of every other pixel is no row of pixels.
-    if (s.w.pitch != 1 || patch) traversal = isa::Traversal::Depth;
-    traversals.push_back(traversal);
+    traversals.push_back(s.w.pitch != 1 || patch ? isa::Traversal::Depth : FastestTraversal(q, t, q.group_ic()));
     pack.push_back(MakePackWeights(q, t, std::move(w), data.zero));
     problems.push_back(std::move(q));
   }

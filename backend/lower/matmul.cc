@@ -9,6 +9,7 @@
 #include "backend/lower/conv.h"
 #include "backend/lower/stage.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/int_math.h"
 
 namespace npuc::lower {
 namespace {
@@ -26,8 +27,6 @@ const RuleDoc kBias{"gemm-bias", "C must be a constant with one value per column
 const RuleDoc kDynamicB{"gemm-weights", "B must be a constant", "use MatMul for computed matrices"};
 const RuleDoc kSize{"matmul-size", "one row of A and the matching columns of B must fit on chip", "split the product"};
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 int64_t Estimate(const Node& n, const Target& t, int64_t k) {
   const double macs = static_cast<double>(n.result()->type().shape().num_elements() * k);
   return static_cast<int64_t>(macs / static_cast<double>(t.mxu.px * t.mxu.oc * t.mxu.ic)) + 100;
@@ -41,9 +40,8 @@ View FlattenRows(View v) {
   return v;
 }
 
-Status LowerConstant(const Node& n, Stage& stage, const Value* x, const Value* w, const Value* bias, WeightSource source, ChannelData data,
+Status LowerConstant(Stage& stage, const Value* x, const Value* w, WeightSource source, ChannelData data,
                      LowerContext& ctx) {
-  (void)n, (void)bias;
   MxuProblem p;
   p.matmul = true;
   p.name = stage.result->name();
@@ -224,7 +222,7 @@ Status LowerMatMul(const Node& n, LowerContext& ctx) {
   const int64_t cols = b->type().shape()[1].value();
   WeightSource source{*b->constant(), 0, 1, cols, 0, 0};
   ChannelData data = ChannelDataOf(*stage.anchor, stage, a, b, nullptr, cols);
-  return LowerConstant(n, stage, a, b, nullptr, std::move(source), std::move(data), ctx);
+  return LowerConstant(stage, a, b, std::move(source), std::move(data), ctx);
 }
 
 Status LowerGemm(const Node& n, LowerContext& ctx) {
@@ -242,7 +240,7 @@ Status LowerGemm(const Node& n, LowerContext& ctx) {
     data.scale = {alpha};
     for (float& f : data.float_bias) f = beta * f / alpha;
   }
-  return LowerConstant(n, stage, a, b, c, std::move(source), std::move(data), ctx);
+  return LowerConstant(stage, a, b, std::move(source), std::move(data), ctx);
 }
 
 const NpuOp* MatMulLowering() {

@@ -19,7 +19,9 @@
 
 #include "backend/isa/isa.h"
 #include "backend/lower/broadcast.h"
+#include "backend/timing/timing.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/int_math.h"
 
 namespace npuc::lower {
 
@@ -28,9 +30,6 @@ using isa::View;
 using program::Box;
 
 namespace {
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
 
 // Rows (or columns) of input that `count` outputs from `first` need, clamped to the tensor; and the padding on both sides.
 struct Span {
@@ -70,31 +69,27 @@ double BurstFactor(int64_t run, const Target& t) {
 // Output channels come in these steps.
 int64_t OcUnit(const MxuProblem& p, const Target& t) { return p.mode == ConvMode::Grouped ? p.group_oc() : t.mxu.oc; }
 
-double MacRate(const MxuProblem& p, const Target& t) {
-  double r = t.mxu.MacRate(p.x).ToDouble();
-  if (p.acc == isa::AccType::I48 && ByteSize(p.x) == 1) r /= 2;
-  return r;
+// One command's tile as the timing model's formulas see it; a matrix product is a 1x1 convolution.
+timing::ConvShape ShapeOf(const MxuProblem& p, isa::Traversal traversal, int64_t positions, int64_t oc, int64_t ic) {
+  timing::ConvShape s;
+  s.mode = p.mode;
+  s.traversal = traversal;
+  s.x = p.x;
+  s.acc = p.acc;
+  s.positions = positions;
+  s.oc = oc;
+  s.groups = p.mode == ConvMode::Grouped ? std::max<int64_t>(1, oc / p.group_oc()) : 1;
+  s.ic = p.mode == ConvMode::Grouped ? s.groups * ic : p.mode == ConvMode::Depthwise ? oc : ic;
+  s.kh = p.kh;
+  s.kw = p.kw;
+  return s;
 }
 
 // Modelled time of one command on its own, in cycles: array, output stage, weights, SRAM; without issue.
-double CommandCycles(const MxuProblem& p, const Target& t, int64_t th, int64_t tw, int64_t toc, int64_t ic, double steps) {
-  const double positions = static_cast<double>(CeilDiv(th * tw, t.mxu.px));
-  double mac = 0;
-  double in_channels = static_cast<double>(ic);
-  switch (p.mode) {
-    case ConvMode::Dense: mac = positions * static_cast<double>(CeilDiv(toc, t.mxu.oc)) * steps; break;
-    case ConvMode::Depthwise:
-      mac = positions * static_cast<double>(CeilDiv(toc, t.mxu.oc) * RoundUp(CeilDiv(p.kh * p.kw, t.mxu.dw_taps), t.mxu.dw_granule));
-      in_channels = static_cast<double>(toc);
-      break;
-    case ConvMode::Grouped: {
-      const int64_t groups = std::max<int64_t>(1, toc / p.group_oc());
-      mac = positions * static_cast<double>(groups * CeilDiv(p.group_oc(), t.mxu.oc)) * steps;
-      in_channels = static_cast<double>(groups * p.group_ic());
-      break;
-    }
-  }
-  mac /= MacRate(p, t);
+double CommandCycles(const MxuProblem& p, const Target& t, int64_t th, int64_t tw, int64_t toc, int64_t ic, isa::Traversal traversal) {
+  const timing::ConvShape shape = ShapeOf(p, traversal, th * tw, toc, ic);
+  const double mac = static_cast<double>(timing::ConvMac(shape, t)) / static_cast<double>(timing::kUnitsPerCycle);
+  const double in_channels = static_cast<double>(shape.ic);
   const double out_elems = static_cast<double>(th * tw * toc);
   const double output = out_elems * p.stage_passes / t.mxu.PpuRate(p.x).ToDouble();
   const double weights = static_cast<double>(WeightBytes(p, t, toc, ic)) / t.mxu.weight_bytes_per_cycle.ToDouble();
@@ -111,26 +106,19 @@ double CommandCycles(const MxuProblem& p, const Target& t, int64_t th, int64_t t
 
 }  // namespace
 
-int64_t Steps(const MxuProblem& p, const Target& t, int64_t ic, isa::Traversal* traversal) {
-  if (p.matmul) {
-    *traversal = isa::Traversal::Depth;
-    return CeilDiv(ic, t.mxu.ic);
-  }
-  int64_t best = CeilDiv(ic, t.mxu.ic) * p.kh * p.kw;
-  *traversal = isa::Traversal::Depth;
-  auto consider = [&](isa::Traversal k, int64_t steps) {
-    if (steps < best) {
-      best = steps;
-      *traversal = k;
-    }
+isa::Traversal FastestTraversal(const MxuProblem& p, const Target& t, int64_t ic) {
+  isa::Traversal best = isa::Traversal::Depth;
+  if (p.matmul) return best;
+  auto steps = [&](isa::Traversal k) { return timing::ConvSteps(ShapeOf(p, k, 1, p.mode == ConvMode::Grouped ? p.group_oc() : 1, ic), t); };
+  auto consider = [&](isa::Traversal k) {
+    if (steps(k) < steps(best)) best = k;
   };
   const bool nhwc = !p.ifm_on_chip || p.in.c_block >= p.in.c0 + p.in.c;  // what is fetched lies in NHWC on chip
   if (p.mode == ConvMode::Dense && nhwc) {
-    if (t.mxu.HasTraversal(Traversal::Row) && ic <= t.mxu.ic) consider(isa::Traversal::Row, CeilDiv(ic * p.kw, t.mxu.ic) * p.kh);
-    if (t.mxu.HasTraversal(Traversal::Kernel) && ic <= 4) consider(isa::Traversal::Kernel, CeilDiv(ic * p.kh * p.kw, t.mxu.ic));
+    if (t.mxu.HasTraversal(Traversal::Row) && ic <= t.mxu.ic) consider(isa::Traversal::Row);
+    if (t.mxu.HasTraversal(Traversal::Kernel) && ic <= 4) consider(isa::Traversal::Kernel);
   }
-  if (t.mxu.HasTraversal(Traversal::PartKernel))
-    consider(isa::Traversal::PartKernel, 4 * CeilDiv(p.kh * p.kw, 4) * CeilDiv(ic, 8));
+  if (t.mxu.HasTraversal(Traversal::PartKernel)) consider(isa::Traversal::PartKernel);
   return best;
 }
 
@@ -160,7 +148,7 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem& p, const Target& t, int64_t bud
     double cycles = 0;
     bool found = false;
   };
-  auto best_command = [&](int64_t bh, int64_t bw, int64_t chunk, int64_t ic, double steps) {
+  auto best_command = [&](int64_t bh, int64_t bw, int64_t chunk, int64_t ic, isa::Traversal order) {
     Command best;
     for (int64_t k : PieceCounts(CeilDiv(chunk, unit))) {
       const int64_t oc = std::min(chunk, RoundUp(CeilDiv(chunk, k), unit));
@@ -172,7 +160,7 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem& p, const Target& t, int64_t bud
         const int64_t nh = CeilDiv(bh, std::min({bh, positions / w, limit}));
         const int64_t h = CeilDiv(bh, nh);
         const double count = static_cast<double>(CeilDiv(chunk, oc) * CeilDiv(bw, w) * nh);
-        const double c = count * (issue + CommandCycles(p, t, h, w, oc, ic, steps));
+        const double c = count * (issue + CommandCycles(p, t, h, w, oc, ic, order));
         if (!best.found || c < best.cycles) best = {h, w, oc, c, true};
         if (w <= positions / 4 && best.found && kw > 1) break;  // narrower only adds commands
       }
@@ -182,9 +170,8 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem& p, const Target& t, int64_t bud
 
   MxuTiles best;
   bool found = false;
-  isa::Traversal traversal;
   const bool resident = p.ifm_on_chip && p.ofm_on_chip && p.operand_bytes == 0;
-  const double steps = static_cast<double>(Steps(p, t, p.group_ic(), &traversal));
+  const isa::Traversal traversal = FastestTraversal(p, t, p.group_ic());
   const double weight_total = static_cast<double>(WeightBytes(p, t, p.oc, p.group_ic()) + p.oc * isa::kTableEntryBytes);
 
   auto in_bytes = [&](int64_t bh, int64_t bw, int64_t chunk, int64_t ic) {
@@ -211,7 +198,7 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem& p, const Target& t, int64_t bud
         const int64_t operands = static_cast<int64_t>(p.operand_bytes * static_cast<double>(bh * bw * chunk));
         if (weights + (in + out + operands) * (blocks * chunks > 1 ? 2 : 1) > budget) continue;
         fits = true;
-        const Command cmd = best_command(bh, bw, chunk, p.group_ic(), steps);
+        const Command cmd = best_command(bh, bw, chunk, p.group_ic(), traversal);
         if (!cmd.found) continue;
         const double compute = cmd.cycles * static_cast<double>(blocks * chunks);
         const bool dense = p.mode == ConvMode::Dense;
@@ -244,8 +231,7 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem& p, const Target& t, int64_t bud
     const int64_t grain = std::max<int64_t>(t.mxu.ic, t.C2(p.x));
     for (int64_t ks : PieceCounts(CeilDiv(p.ic, grain))) {
       const int64_t slice = RoundUp(CeilDiv(p.ic, ks), grain);
-      isa::Traversal tr;
-      const double slice_steps = static_cast<double>(Steps(p, t, std::min(slice, p.ic), &tr));
+      const isa::Traversal tr = FastestTraversal(p, t, std::min(slice, p.ic));
       for (int64_t kc : PieceCounts(CeilDiv(p.oc, unit))) {
         const int64_t oc = std::min(p.oc, RoundUp(CeilDiv(p.oc, kc), unit));
         const int64_t positions = bank / RoundUp(oc, t.mxu.oc);
@@ -262,7 +248,7 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem& p, const Target& t, int64_t bud
             if (2 * (wb + in + out + operands) + oc * isa::kTableEntryBytes > budget) continue;
             const double tiles = static_cast<double>(CeilDiv(p.oh, hh) * CeilDiv(p.ow, w) * CeilDiv(p.oc, oc) * p.n);
             const double n_slices = static_cast<double>(CeilDiv(p.ic, slice));
-            const double compute = tiles * n_slices * (issue + CommandCycles(p, t, hh, w, oc, std::min(slice, p.ic), slice_steps));
+            const double compute = tiles * n_slices * (issue + CommandCycles(p, t, hh, w, oc, std::min(slice, p.ic), tr));
             const double ddr = tiles * (n_slices * static_cast<double>(wb + in) + static_cast<double>(out + operands)) / ddr_rate;
             const double cycles = std::max(compute, ddr) + tiles * n_slices * 12;
             if (!found || cycles < best.cycles) {

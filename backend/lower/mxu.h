@@ -55,8 +55,8 @@ struct MxuTiles {
 // Errors E0405 when not even the smallest tile fits: names the bytes.
 StatusOr<MxuTiles> ChooseTiles(const MxuProblem& p, const Target& t, int64_t budget);
 
-// Fastest traversal for a dense product, with its steps per output position and oc block.
-int64_t Steps(const MxuProblem& p, const Target& t, int64_t ic, isa::Traversal* traversal);
+// The traversal with the fewest array steps over `ic` input channels a group; depth where they tie.
+isa::Traversal FastestTraversal(const MxuProblem& p, const Target& t, int64_t ic);
 
 // Writes packed weights (see isa::Conv) of output channels [oc0, oc0 + noc) and input channels [ic0, ic0 + nic) of each group.
 using PackWeights = std::function<void(int64_t oc0, int64_t noc, int64_t ic0, int64_t nic, uint8_t* dst)>;

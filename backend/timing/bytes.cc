@@ -9,6 +9,7 @@
 #include "backend/isa/byte_box.h"
 #include "backend/timing/runs.h"
 #include "backend/timing/timing.h"
+#include "compiler/support/int_math.h"
 
 namespace npuc::timing {
 
@@ -16,13 +17,6 @@ using isa::ByteBox;
 using isa::View;
 
 namespace {
-
-int64_t RoundUp(int64_t v, int64_t to) {
-  return (v + to - 1) / to * to;
-}
-int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 bool IsBlocked(const View &v, const Target &t) {
   return v.c_block == t.C2(v.dtype);

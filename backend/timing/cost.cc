@@ -6,6 +6,7 @@
 #include "backend/isa/names.h"
 #include "backend/timing/runs.h"
 #include "backend/timing/timing.h"
+#include "compiler/support/int_math.h"
 #include "compiler/support/status.h"
 
 namespace npuc::timing {
@@ -17,9 +18,6 @@ using isa::View;
 
 namespace {
 
-int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 int64_t Granules(int64_t bytes) {
   return CeilDiv(bytes, kSramGranule) * kSramGranule;
 }

@@ -4,16 +4,13 @@
 
 #include "backend/isa/names.h"
 #include "backend/timing/timing.h"
+#include "compiler/support/int_math.h"
 #include "compiler/support/status.h"
 
 namespace npuc::timing {
 namespace {
 
 using Wide = __int128;
-
-int64_t CeilDiv(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 // ceil(amount * 256 * num / den)
 Units Scaled(int64_t amount, Wide num, Wide den) {

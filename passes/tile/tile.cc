@@ -34,14 +34,13 @@ std::string NodeName(const Module& m, const Node& n) {
   return n.origin().empty() ? n.result()->name() : m.onnx_nodes()[n.origin().front()].id;
 }
 
-std::string OpName(const Module& m, const Node& n) {
+std::string OpName(const Node& n) {
   if (!n.Is("Fused", "npuc")) return std::string(n.op().name);
   std::string s;
   for (const Node& b : n.body(0)->nodes()) {
     if (b.is_constant() || b.is_return() || b.op().domain == "npuc" || b.Is("Cast")) continue;
     s += (s.empty() ? "" : "+") + std::string(b.op().name);
   }
-  (void)m;
   return s;
 }
 
@@ -121,7 +120,7 @@ StatusOr<Program> TileModule(Module& m, const NpuOps& npu, const Target& target,
       NPUC_CHECK(op != nullptr, "no lowering for {}", n->op().name);
       program::Layer layer;
       layer.name = NodeName(m, *n);
-      layer.op = OpName(m, *n);
+      layer.op = OpName(*n);
       layer.origin = n->origin();
       layer.node = n;
       p.layers.push_back(std::move(layer));
