@@ -13,7 +13,6 @@ namespace npuc::onnx_import {
 namespace {
 
 constexpr int kMaxReported = 20;          // errors of one model before giving up
-constexpr int64_t kMaxNodes = 4'000'000;  // functions expanded
 
 Type ElementOf(const Type& t, int64_t axis) {
   if (!t.is_tensor() || !t.shape().ranked() || t.shape().rank() == 0) return Type::Tensor(t.is_tensor() ? t.dtype() : DType::Undefined, Shape::Unranked());
@@ -103,8 +102,6 @@ std::vector<OriginId> Builder::AssignIds(const NodeList& nodes, const std::strin
 }
 
 Status Builder::BuildNodes(const NodeList& nodes, Scope& scope) {
-  built_ += nodes.size();
-  if (built_ > kMaxNodes) return Error("E0207", fmt::format("with functions expanded the model has more than {} nodes", kMaxNodes));
   const std::vector<OriginId> ids = AssignIds(nodes, scope.prefix);
   NPUC_ASSIGN_OR_RETURN(std::vector<int> order, Order(nodes, scope, ids));
   for (int i : order) {

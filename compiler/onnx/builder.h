@@ -64,6 +64,7 @@ class Builder {
   };
 
   Status CheckOperators();
+  StatusOr<int64_t> ExpandedCount(const NodeList& nodes, int depth);
   void CollectUnknown(const NodeList& nodes, const Opsets& opsets, std::set<const ::onnx::FunctionProto*>& seen,
                       std::map<std::string, std::vector<std::string>>& unknown);
   const ::onnx::FunctionProto* FindFunction(const ::onnx::NodeProto& n) const;
@@ -98,7 +99,7 @@ class Builder {
   std::set<std::string> ids_;                               // of nodes, to keep them unique
   std::unique_ptr<Frame> main_frame_;
   std::unique_ptr<Scope> main_scope_;
-  int64_t built_ = 0;                                       // nodes, functions' included
+  std::map<const ::onnx::FunctionProto*, int64_t> expanded_;  // nodes of a function, calls expanded; -1: being counted
 };
 
 }  // namespace npuc::onnx_import

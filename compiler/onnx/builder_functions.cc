@@ -10,6 +10,7 @@ namespace npuc::onnx_import {
 namespace {
 
 constexpr int kMaxCallDepth = 64;
+constexpr int64_t kMaxNodes = 1'000'000;
 
 }  // namespace
 
@@ -46,7 +47,35 @@ void Builder::CollectUnknown(const NodeList& nodes, const Opsets& opsets, std::s
   }
 }
 
+// Nodes that a list stands for with every call expanded; counted before anything is built, as a few functions that call each other
+// twice can stand for more nodes than any machine holds.
+StatusOr<int64_t> Builder::ExpandedCount(const NodeList& nodes, int depth) {
+  if (depth > kMaxCallDepth) return Error("E0207", fmt::format("function calls are nested more than {} deep", kMaxCallDepth));
+  int64_t sum = 0;
+  for (const auto& n : nodes) {
+    ++sum;
+    if (const auto* f = FindFunction(n)) {
+      auto [it, fresh] = expanded_.emplace(f, -1);
+      if (fresh) {
+        NPUC_ASSIGN_OR_RETURN(const int64_t count, ExpandedCount(f->node(), depth + 1));
+        expanded_[f] = count;
+      } else if (it->second < 0) {
+        return Error("E0207", fmt::format("function {} calls itself", f->name()), "ONNX functions may not be recursive");
+      }
+      sum += expanded_[f];
+    }
+    for (const auto& a : n.attribute())
+      if (a.has_g()) {
+        NPUC_ASSIGN_OR_RETURN(const int64_t count, ExpandedCount(a.g().node(), depth));
+        sum += count;
+      }
+    if (sum > kMaxNodes) return Error("E0207", fmt::format("with its functions expanded the model has more than {} nodes", kMaxNodes));
+  }
+  return sum;
+}
+
 Status Builder::CheckOperators() {
+  NPUC_RETURN_IF_ERROR(ExpandedCount(model_.proto.graph().node(), 0).status());
   std::map<std::string, std::vector<std::string>> unknown;
   std::set<const ::onnx::FunctionProto*> seen;
   CollectUnknown(model_.proto.graph().node(), opsets_, seen, unknown);

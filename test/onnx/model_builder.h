@@ -151,13 +151,15 @@ struct ModelBuilder : ModelHolder, GraphBuilder {
   // Imports and runs; empty on failure.
   std::vector<Tensor> Run(const std::vector<Tensor>& inputs, const ImportOptions& options = {}) {
     auto module = Get(options);
-    if (!module) return {};
+    if (!module) return std::vector<Tensor>(g.output_size());
     Interpreter interpreter(module->main());
     auto values = interpreter.Run(inputs);
     EXPECT_TRUE(values.ok()) << (values.ok() ? "" : std::string(Message(values.status())));
     std::vector<Tensor> out;
     if (values.ok())
       for (const auto& v : *values) out.push_back(v.tensor() ? v.tensor()->Expand() : Tensor());
+    else
+      out.resize(module->main().num_outputs());
     return out;
   }
   // Import must fail; the first error.
