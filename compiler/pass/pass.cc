@@ -1,7 +1,5 @@
 #include "compiler/pass/pass.h"
 
-#include <algorithm>
-
 namespace npuc {
 namespace {
 
@@ -56,7 +54,7 @@ void PassContext::Count(std::string_view name, int64_t n) {
 
 void PassContext::AddRemark(const Node& node, std::string message) {
   Remark r{std::string(pass), node.Label(), std::move(message)};
-  if (std::find(remarks_.begin(), remarks_.end(), r) == remarks_.end()) remarks_.push_back(std::move(r));
+  if (remark_keys_.insert(fmt::format("{}\n{}\n{}", r.pass, r.node, r.message)).second) remarks_.push_back(std::move(r));
 }
 
 void PassContext::AddReasons(const Origin& nodes, llvm::ArrayRef<Violation> why) {

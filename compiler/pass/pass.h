@@ -11,6 +11,7 @@
 #include "compiler/pass/npu_op.h"
 #include "compiler/pass/op_selector.h"
 #include "compiler/support/diagnostic.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace npuc {
 
@@ -78,6 +79,7 @@ class PassContext {
  private:
   std::map<std::string, int64_t, std::less<>> counters_;
   std::vector<Remark> remarks_;
+  llvm::StringSet<> remark_keys_;
   std::map<OriginId, std::vector<Violation>> reasons_;
   int64_t rewrites_ = 0;
 };
