@@ -45,9 +45,11 @@ void Compare(const llvm::json::Value &value, const llvm::json::Object &schema, c
       ASSERT_TRUE(sub) << path << "." << key.str().data() << " is not in the schema";
       Compare(item, *sub, defs, path + "." + llvm::StringRef(key).str());
     }
-    if (const auto *required = schema.getArray("required"))
-      for (const auto &key : *required)
-        EXPECT_TRUE(object->get(*key.getAsString())) << path << " lacks " << key.getAsString()->str();
+    const auto *required = schema.getArray("required");
+    for (size_t i = 0; required && i < required->size(); ++i) {
+      const std::string key = (*required)[i].getAsString()->str();
+      EXPECT_TRUE(object->get(key)) << path << " lacks " << key;
+    }
     EXPECT_EQ(properties->size(), object->size()) << path << ": the schema has keys that are never written";
   }
 }
