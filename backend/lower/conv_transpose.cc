@@ -6,11 +6,17 @@
 // stride 1 with those taps in reverse order, whose result is the strided sub-view of every s-th output: s_h * s_w phases that together do exactly the
 // true products. Outputs that no tap reaches (kernels smaller than the stride, output_padding) are bias alone: a convolution of padding.
 //
+// Dilated by d, with g = gcd(s, d): the taps of a residue are s / g apart, and see inputs d / g apart.
+//
+// Few output channels leave the array idle. The residues of W are neighbours in NHWC, so where that takes fewer steps they become the channels of one
+// convolution, whose kernel spans the taps of all (zero weights between: exact for integers; f16 only where there are none).
+//
 // Where operand or result lie in DDR, bands of output rows are assembled on chip from all phases and moved whole.
-// Leaves alone: dilations, three spatial dims, sub-kernels above the target's limit.
+// Leaves alone: three spatial dims, sub-kernels and their dilations above the target's limits.
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 
 #include "backend/lower/conv.h"
 #include "compiler/support/int_math.h"
@@ -25,7 +31,7 @@ using program::Box;
 const RuleDoc kRank{"conv-transpose-rank", "the transposed convolution must have one or two spatial dims", "reshape a 3-D one whose depth is 1"};
 const RuleDoc kKernel{"conv-transpose-kernel", "kernel / stride, rounded up, must be within the NPU's kernel limit", "split the kernel"};
 const RuleDoc kStride{"conv-transpose-stride", "strides must be at most 16", "use Resize and Conv"};
-const RuleDoc kDilation{"conv-transpose-dilation", "dilations must be 1", "write zeros between the taps into the kernel"};
+const RuleDoc kDilation{"conv-transpose-dilation", "dilation / gcd(dilation, stride) must be within the NPU's dilation limit", "use smaller dilations"};
 const RuleDoc kPads{"conv-transpose-pads", "pads must not be negative", "slice the result instead"};
 const RuleDoc kWeights{"conv-transpose-weights", "weights must be a constant of a type the target multiplies (int8, uint8, float16)", "export the weights as initializers"};
 const RuleDoc kWeightAxis{"conv-transpose-weight-axis", "weights must be quantised per tensor or per output channel", "re-quantise per output channel"};
@@ -67,24 +73,31 @@ Geometry GeometryOf(const Node& n) {
 struct Phase {
   int64_t first = 0, count = 0;  // outputs first, first + stride, ...
   int64_t taps = 0;              // of the sub-kernel
-  int64_t tap = 0;               // kernel index of the sub-kernel's first tap; the next ones are `stride` before it
+  int64_t tap = 0, tap_step = 1; // kernel index of the sub-kernel's first tap; the next ones are `tap_step` before it
+  int64_t dilation = 1;          // of the sub-kernel
   int64_t pad = 0;               // before the input; negative: the input starts later
-  int64_t reached = 0;           // outputs that some tap reaches
+  int64_t reached = 0;           // outputs up to the last that some tap reaches
 };
 
 std::vector<Phase> PhasesOf(const Geometry& g, int a) {
   std::vector<Phase> r;
-  const int64_t s = g.stride[a];
+  const int64_t s = g.stride[a], d = g.dilation[a], common = std::gcd(s, d);
   for (int64_t first = 0; first < std::min(s, g.out[a]); ++first) {
     Phase p;
     p.first = first;
     p.count = CeilDiv(g.out[a] - first, s);
-    const int64_t residue = (first + g.pad[a]) % s, start = (first + g.pad[a]) / s;  // output t sees inputs start + t - j for tap residue + s * j
-    p.taps = residue < g.kernel[a] ? CeilDiv(g.kernel[a] - residue, s) : 0;
-    if (p.taps > 0) {
-      p.tap = residue + s * (p.taps - 1);
-      p.pad = p.taps - 1 - start;
+    p.tap_step = s / common;
+    p.dilation = d / common;
+    // Output t and tap k0 + j * tap_step meet at input start + t - j * dilation.
+    const int64_t at = first + g.pad[a];
+    for (int64_t k0 = 0; k0 < std::min(g.kernel[a], p.tap_step); ++k0) {
+      if ((at - k0 * d) % s != 0) continue;
+      const int64_t start = (at - k0 * d) / s;
+      p.taps = CeilDiv(g.kernel[a] - k0, p.tap_step);
+      p.tap = k0 + p.tap_step * (p.taps - 1);
+      p.pad = (p.taps - 1) * p.dilation - start;
       p.reached = std::clamp<int64_t>(g.in[a] + p.pad, 0, p.count);
+      break;
     }
     r.push_back(p);
   }
@@ -132,6 +145,7 @@ class Lowering {
     repeat(data_.scale);
     repeat(data_.zero);
     source_ = Source();
+    if (groups_ == 1) MergeColumns();
   }
 
   Status Run() {
@@ -154,7 +168,7 @@ class Lowering {
           const Part part = PartOf(p, g_.stride[0], row, end);
           if (p.taps == 0 || part.count == 0) continue;
           lo = std::min(lo, part.first - p.pad);
-          hi = std::max(hi, part.first + part.count - 1 - p.pad + p.taps);
+          hi = std::max(hi, part.first + part.count - 1 - p.pad + (p.taps - 1) * p.dilation + 1);
         }
         lo = std::clamp<int64_t>(lo, 0, g_.in[0] - 1);
         hi = std::clamp<int64_t>(hi, lo + 1, g_.in[0]);
@@ -169,7 +183,7 @@ class Lowering {
 
  private:
   // Input rows that `count` rows of output see at most.
-  int64_t InputRows(int64_t count) const { return count / g_.stride[0] + CeilDiv(g_.kernel[0], g_.stride[0]) + 1; }
+  int64_t InputRows(int64_t count) const { return count / g_.stride[0] + CeilDiv((g_.kernel[0] - 1) * g_.dilation[0] + 1, g_.stride[0]) + 1; }
 
   // Weights seen as [OC][ICg][KH][KW]; strides of kernel axes count down, phases set base and steps.
   WeightSource Source() const {
@@ -186,6 +200,92 @@ class Lowering {
         for (int64_t i = 0; i < icg; ++i)
           std::memcpy(turned.mutable_bytes() + ((g * ocg + o) * icg + i) * run, from.bytes() + ((g * icg + i) * ocg + o) * run, run);
     return WeightSource{turned, 0, icg * taps, taps, 0, 0};
+  }
+
+  // One row of `s` pixels as one pixel of s * C channels; nullopt where they are not neighbours.
+  static std::optional<View> Widen(const View& v, int64_t s, int64_t channels) {
+    View r = v;
+    r.w = v.w / s;
+    r.stride_w = v.stride_w * s;
+    r.c = r.c_block = static_cast<uint32_t>(s * channels);
+    r.stride_c1 = 0;
+    const bool one_lane = v.c == 1 || (v.c_block == 1 && v.stride_c1 == 0);
+    if (v.stride_w == 0 && one_lane) {  // a scalar stays one
+      r.c_block = 1;
+      return r;
+    }
+    if (v.stride_w != channels * v.elem_bytes() || (v.c > 1 && v.c_block < v.c0 + v.c)) return std::nullopt;
+    if (v.c_block > 1) r.address.offset += int64_t{v.c0} * v.elem_bytes();
+    r.c0 = 0;
+    return r;
+  }
+
+  // The residues of W as channels of one convolution, where that takes fewer steps.
+  void MergeColumns() {
+    const int64_t s = g_.stride[1], oc = out_.c, lanes = ctx_.target().mxu.oc;
+    if (s == 1 || g_.dilation[1] != 1 || g_.out[1] % s != 0 || s * oc > 4096) return;
+    int64_t pad = 0, last = 0, most = 0, sum = 0;
+    bool same = true;
+    for (const Phase& p : columns_) {
+      pad = std::max(pad, p.pad);
+      last = std::max(last, p.taps - 1 - p.pad);
+      most = std::max(most, p.taps);
+      sum += p.taps;
+      same &= p.taps == columns_[0].taps && p.pad == columns_[0].pad;
+    }
+    if (sum == 0) return;
+    const int64_t taps = last + pad + 1;
+    if (taps < most || taps > ctx_.target().limits.kernel_max[1]) return;
+    if ((IsFloat(x_->type().dtype()) && !(same && taps == most)) || CeilDiv(s * oc, lanes) * taps >= CeilDiv(oc, lanes) * sum) return;
+    const std::optional<View> out = Widen(out_, s, oc);
+    if (!out) return;
+    std::vector<View> operands;
+    for (const Stage::Operand& o : stage_.operands) {
+      const std::optional<View> v = Widen(o.full, s, oc);
+      if (!v) return;
+      operands.push_back(*v);
+    }
+    // Channel r * OC + o, tap u (last first): kernel column r + pad_begin + s * (pad - u), or nothing.
+    const Tensor from = w_->constant()->Expand();
+    const int64_t ic = from.dims()[0], kh = g_.kernel[0], kw = g_.kernel[1];
+    Tensor wide = Tensor::Allocate(from.dtype(), {ic, s * oc, kh, taps});
+    const int size = ByteSize(from.dtype());
+    uint8_t* to = wide.mutable_bytes();
+    for (int64_t i = 0; i < ic; ++i)
+      for (int64_t r = 0; r < s; ++r)
+        for (int64_t o = 0; o < oc; ++o)
+          for (int64_t h = 0; h < kh; ++h)
+            for (int64_t u = taps - 1; u >= 0; --u, to += size) {
+              const int64_t k = r + g_.pad[1] + s * (pad - u);
+              if (k >= 0 && k < kw) {
+                std::memcpy(to, from.bytes() + (((i * oc + o) * kh + h) * kw + k) * size, size);
+              } else {
+                const int32_t zero = data_.zero.empty() ? 0 : data_.zero.size() == 1 ? data_.zero[0] : data_.zero[o];
+                std::memcpy(to, &zero, size);
+              }
+            }
+    source_ = WeightSource{wide, 0, kh * taps, s * oc * kh * taps, 0, 0};
+    auto repeat = [&](auto& v) {
+      const size_t own = v.size();
+      if (own > 0)
+        for (size_t i = own; i < static_cast<size_t>(s * oc); ++i) v.push_back(v[i % own]);
+    };
+    repeat(data_.scale);
+    repeat(data_.zero);
+    repeat(data_.int_bias);
+    repeat(data_.float_bias);
+    out_ = *out;
+    for (size_t i = 0; i < operands.size(); ++i) stage_.operands[i].full = operands[i];
+    g_.kernel[1] = taps;
+    g_.stride[1] = 1;
+    g_.out[1] /= s;
+    Phase p;
+    p.count = g_.out[1];
+    p.taps = taps;
+    p.tap = taps - 1;
+    p.pad = pad;
+    p.reached = std::clamp<int64_t>(g_.in[1] + pad, 0, p.count);
+    columns_ = {p};
   }
 
   // Output rows [row0, row1) of batch item n (-1: all of them, whole tensors). `in` starts at input row in0, `out` at row0.
@@ -234,8 +334,10 @@ class Lowering {
       p.pad_top = ph.pad - rows.first + in0;
       p.pad_left = pw.pad - columns.first;
       source.base += ph.tap * g_.kernel[1] + pw.tap;
-      source.s_kh = -g_.stride[0] * g_.kernel[1];
-      source.s_kw = -g_.stride[1];
+      source.s_kh = -ph.tap_step * g_.kernel[1];
+      source.s_kw = -pw.tap_step;
+      p.dilation_h = ph.taps > 1 ? ph.dilation : 1;
+      p.dilation_w = pw.taps > 1 ? pw.dilation : 1;
     } else {
       // One tap that looks at padding only.
       p.pad_top = p.oh;
@@ -281,8 +383,8 @@ class ConvTransposeOp : public LoweredOp {
     const auto& limits = ctx.target.limits;
     for (int i = 0; i < 2; ++i) {
       report.Require(g.stride[i] <= kMaxStride, kStride, std::to_string(kMaxStride), DimsText(g.stride));
-      report.Require(CeilDiv(g.kernel[i], g.stride[i]) <= limits.kernel_max[i], kKernel, DimsText(limits.kernel_max), fmt::format("{} / {}", DimsText(g.kernel), DimsText(g.stride)));
-      report.Require(g.dilation[i] == 1 || g.kernel[i] == 1, kDilation, "1", DimsText(g.dilation));
+      report.Require(CeilDiv(g.kernel[i], g.stride[i] / std::gcd(g.dilation[i], g.stride[i])) <= limits.kernel_max[i], kKernel, DimsText(limits.kernel_max), fmt::format("{} / {}", DimsText(g.kernel), DimsText(g.stride)));
+      report.Require(g.dilation[i] / std::gcd(g.dilation[i], g.stride[i]) <= limits.dilation_max[i] || g.kernel[i] == 1, kDilation, DimsText(limits.dilation_max), DimsText(g.dilation));
       report.Require(g.pad[i] >= 0, kPads, "at least 0", DimsText(g.pad));
     }
   }

@@ -79,11 +79,11 @@ bool AbsorbedByClamp(const Node& act, const Type& q) {
 // Operators whose integer form means "dequantise, compute, quantise once".
 bool HasIntegerForm(const Node& n) {
   return IsOneOf(n, {"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum", "AveragePool",
-                     "GlobalAveragePool", "MaxPool", "GlobalMaxPool", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum", "ReduceL2", "Concat", "Softmax",
+                     "GlobalAveragePool", "MaxPool", "GlobalMaxPool", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSum", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare", "Concat", "Softmax",
                      "LogSoftmax", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Swish", "Gelu", "Erf", "Exp", "Log", "Sqrt", "Abs", "Neg",
                      "Elu", "Selu", "Celu", "LeakyRelu", "PRelu", "Relu", "Clip", "Softplus", "Softsign", "Mish", "Pow", "Resize",
                      "Upsample", "Pad", "Reciprocal", "Floor", "Ceil", "Round", "ThresholdedRelu", "LayerNormalization", "InstanceNormalization",
-                     "GroupNormalization", "LpPool", "DepthToSpace", "SpaceToDepth", "Transpose", "Reshape", "Slice", "Split", "Expand", "Tile",
+                     "GroupNormalization", "RMSNormalization", "LpNormalization", "LpPool", "DepthToSpace", "SpaceToDepth", "Transpose", "Reshape", "Slice", "Split", "Expand", "Tile",
                      "Flatten", "Squeeze", "Unsqueeze", "Gather", "BatchNormalization", "Where"});
 }
 bool IsMatrixOp(const Node& n) { return IsOneOf(n, {"Conv", "ConvTranspose", "Gemm", "MatMul"}); }
@@ -92,7 +92,7 @@ bool IsMatrixOp(const Node& n) { return IsOneOf(n, {"Conv", "ConvTranspose", "Ge
 bool IsParameter(const Node& n, unsigned i) {
   if (i == 0) return false;
   if (n.Is("Clip")) return true;
-  if (IsOneOf(n, {"Resize", "Upsample", "LayerNormalization", "InstanceNormalization", "GroupNormalization", "BatchNormalization"})) return true;
+  if (IsOneOf(n, {"Resize", "Upsample", "LayerNormalization", "RMSNormalization", "InstanceNormalization", "GroupNormalization", "BatchNormalization"})) return true;
   return n.Is("Pow");
 }
 
@@ -107,7 +107,7 @@ class Converter {
       if (IsNpucOp(n, "Quantize")) {
         changed_ |= Requantize(n);
       } else if (n.op().domain.empty()) {
-        changed_ |= Sink(n) || Form(n);
+        changed_ |= Sink(n) || Index(n) || Form(n);
       }
     }
     return changed_;
@@ -131,6 +131,21 @@ class Converter {
       return true;
     }
     Rewriter(&n).ReplaceNode(&n, {with});
+    return true;
+  }
+
+  // The greatest of dequantised numbers stands where the greatest code does.
+  bool Index(Node& n) {
+    if (!IsOneOf(n, {"ArgMax", "ArgMin"})) return false;
+    Value* const t = Source(n.operand(0));
+    if (!t || !PerTensor(t) || t->constant() || !(t->type().quant()->scale() > 0)) return false;
+    Rewriter rw(&n);
+    Node* made = rw.Create(&n.op(), {t}, n.origin(), {n.result()->type()}, n.attrs());
+    if (HasStaticShape(n.result()) && !Runs(*made)) {
+      made->Erase();
+      return false;
+    }
+    rw.ReplaceNode(&n, {made->result()});
     return true;
   }
 

@@ -72,6 +72,23 @@ TEST(ConvTranspose, PerChannelScalesAndGroups) {
   ExpectConforms({Transposed("i8[1,6,4,5]" + kQx, "i8[6,1,3,3]" + kQw, 54, "i8[1,6,9,11]" + kQy, "kernel_shape = [3, 3], strides = [2, 2], group = 6", 6, true)});
   ExpectConforms({Transposed("i8[1,6,4,5]" + kQx, "i8[6,4,3,3]{axis=1,s=(0.01,0.02,0.03,0.005),z=(28,-127,100,0)}", 216, "i8[1,4,9,11]" + kQy, "kernel_shape = [3, 3], strides = [2, 2]", 0, true)});
 }
+TEST(ConvTranspose, Dilations) {
+  for (const auto& [stride, dilation] : {std::pair<int, int>{1, 5}, {2, 3}, {2, 2}, {4, 6}, {3, 2}}) {
+    const std::string s = std::to_string(stride), d = std::to_string(dilation);
+    // out = s * (in - 1) + 2 * d + 1
+    const int oh = stride * 4 + 2 * dilation + 1, ow = stride * 6 + 2 * dilation + 1;
+    ExpectConforms({Transposed("i8[1,4,5,7]" + kQx, "i8[4,3,3,3]" + kQw, 108, "i8[1,3," + std::to_string(oh) + "," + std::to_string(ow) + "]" + kQy,
+                               "kernel_shape = [3, 3], strides = [" + s + ", " + s + "], dilations = [" + d + ", " + d + "]", 3, true)});
+  }
+}
+TEST(ConvTranspose, FewChannelsMergeTheColumns) {
+  // One output channel: 2 column residues of 1 tap (f16: no zero weights), of 1 and 2 taps (integers).
+  const int64_t merged = ExpectConforms({Transposed("f16[1,16,9,8]", "f16[16,1,2,2]", 64, "f16[1,1,18,16]", "kernel_shape = [2, 2], strides = [2, 2]", 1, false), 0, "edge-2t", false, 4});
+  EXPECT_EQ(merged, 2);  // one for each residue of the rows
+  ExpectConforms({Transposed("i8[1,16,9,8]" + kQx, "i8[16,1,3,3]{s=0.01,z=7}", 144, "i8[1,1,18,16]" + kQy, "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1], output_padding = [1, 1]", 1, true)});
+  ExpectConforms({Transposed("i8[2,8,7,6]" + kQx, "i8[8,3,5,5]{axis=1,s=(0.01,0.02,0.005),z=(0,1,-1)}", 600, "i8[2,3,21,18]" + kQy, "kernel_shape = [5, 5], strides = [3, 3], pads = [1, 1, 1, 1]", 3, true), 4096});
+  ExpectConforms({Transposed("i8[1,4,9]" + kQx, "i8[4,2,8]" + kQw, 64, "i8[1,2,40]" + kQy, "kernel_shape = [8], strides = [4], pads = [0, 0]", 2, true)});
+}
 TEST(ConvTranspose, OneDimension) {
   ExpectConforms({Transposed("i8[1,4,9]" + kQx, "i8[4,3,4]" + kQw, 48, "i8[1,3,18]" + kQy, "kernel_shape = [4], strides = [2], pads = [1, 1]", 3, true)});
 }
@@ -98,7 +115,7 @@ TEST(ConvTranspose, WithAnOutputStage) {
                         " = npuc::Quantize(%u)\n    return %q\n  }\n  return %y\n}", sram});
 }
 TEST(ConvTranspose, NearMisses) {
-  EXPECT_EQ(BrokenRules(Transposed("f16[1,2,4,4]", "f16[2,2,3,3]", 36, "f16[1,2,8,8]", "kernel_shape = [3, 3], dilations = [2, 2]", 0, false)), "conv-transpose-dilation");
+  EXPECT_EQ(BrokenRules(Transposed("f16[1,2,4,4]", "f16[2,2,3,3]", 36, "f16[1,2,22,22]", "kernel_shape = [3, 3], dilations = [9, 9]", 0, false)), "conv-transpose-dilation");
   EXPECT_EQ(BrokenRules(Transposed("f16[1,2,4,4]", "f16[2,2,3,3]", 36, "f16[1,2,54,54]", "kernel_shape = [3, 3], strides = [17, 17]", 0, false)), "conv-transpose-stride");
   EXPECT_EQ(BrokenRules("graph (%x: f16[1,2,4,4], %w: f16[2,2,2,2]) {\n  %y = ConvTranspose(%x, %w)\n  return %y\n}"), "conv-transpose-weights");
   EXPECT_EQ(BrokenRules(Transposed("i8[1,4,5,5]" + kQx, "i8[4,3,3,3]{axis=0,s=(1,1,1,1),z=(0,0,0,0)}", 108, "i8[1,3,7,7]" + kQy, "", 0, true)), "conv-transpose-weight-axis");
