@@ -19,6 +19,9 @@ Pipeline DefaultPipeline(const PassOptions& options) {
     // Integer tensors carry their scales; QuantizeLinear, DequantizeLinear with constant parameters and QLinear* are gone.
     then({"type-quantized"});
 
+    // Recurrent layers that the NPU can run step by step are gone.
+    then({"unroll-recurrent"});
+
     if (options.opt_level > 0) {
       // Patterns of exporters become the operators they mean. Nothing here looks at the target.
       then({"form-depth-to-space", "form-layer-norm", "merge-clips", "form-activations", "merge-clips"});
@@ -37,7 +40,8 @@ Pipeline DefaultPipeline(const PassOptions& options) {
     then({"assign-precision"});
     then({"remove-identities", "merge-equal-nodes", "eliminate-dead-nodes"});
     if (options.opt_level > 0) {
-      then({"shuffle-channels", "flatten-channels-last"});
+      // Reshapes and weights as the layouts to come will have them.
+      then({"shuffle-channels", "reshape-channels-last", "flatten-channels-last", "remove-identities", "eliminate-dead-nodes"});
       // The last pass that joins nodes: what follows a matrix operator is in its output stage.
       then({"fuse-output-stages"});
     }

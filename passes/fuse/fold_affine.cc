@@ -186,7 +186,7 @@ std::optional<Affine> OfArithmetic(const Node& user, const Value* x, const Layer
   return a;
 }
 
-bool Fold(Node& user) {
+bool Fold(Node& user, PassContext& ctx) {
   const bool bn = user.Is("BatchNormalization");
   if (!bn && !IsOneOf(user, {"Mul", "Div", "Add", "Sub"})) return false;
   Value* const result = user.result();
@@ -201,7 +201,7 @@ bool Fold(Node& user) {
     const bool shifts = bn || IsOneOf(user, {"Add", "Sub"});
     if (layer->node->Is("MatMul") && shifts && x->type().shape().rank() != 2) continue;
     const auto affine = bn ? (layer->channel_axis == 1 ? OfBatchNorm(user, layer->channels) : std::nullopt) : OfArithmetic(user, x, *layer);
-    if (!affine) continue;
+    if (!affine || !ctx.MayRewrite()) continue;
     Apply(*layer, *affine, user, result);
     return true;
   }
@@ -214,7 +214,7 @@ StatusOr<bool> FoldAffine(Module& m, PassContext& ctx) {
   return ForEachGraph(m.main(), [&](Graph& g) -> StatusOr<bool> {
     bool changed = false;
     for (Node& n : g.nodes_early_inc())
-      if (Fold(n)) {
+      if (Fold(n, ctx)) {
         ctx.Count("fuse: fold-affine");
         changed = true;
       }

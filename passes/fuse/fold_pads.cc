@@ -115,6 +115,7 @@ bool Fold(Node& n, PassContext& ctx) {
     }
   }
 
+  if (!ctx.MayRewrite()) return false;
   Rewriter rw(&n);
   AttributeList attrs = n.attrs();
   attrs.Set("pads", std::move(pads));

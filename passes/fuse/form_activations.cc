@@ -110,7 +110,7 @@ bool Form(Node& root, PassContext& ctx) {
     if (y.size() != Samples().size()) continue;
     for (const Candidate& c : Candidates()) {
       const OpDef* op = LookupOp("", c.op);
-      if (!op || !Agrees(y, c.f, tolerance)) continue;
+      if (!op || !Agrees(y, c.f, tolerance) || !ctx.MayRewrite()) continue;
       AttributeList attrs;
       for (const auto& [name, value] : c.attrs) attrs.Set(name, value);
       Rewriter rw(&root);

@@ -43,7 +43,7 @@ bool Form(Node& last, PassContext& ctx) {
   } else {
     return false;
   }
-  if (r < 2) return false;
+  if (r < 2 || !ctx.MayRewrite()) return false;
   attrs.Set("blocksize", r);
   Rewriter rw(&last);
   Node* made = rw.Create(op, {first->operand(0)}, MergeOrigins(MergeOrigins(first->origin(), transpose->origin()), last.origin()),

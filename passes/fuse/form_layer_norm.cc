@@ -164,7 +164,7 @@ bool Form(Node& root, PassContext& ctx) {
         llvm::none_of(cone.nodes, [](const Node* n) { return IsRoot(*n); }))
       continue;
     const auto norm = Recognise(cone);
-    if (!norm) return false;
+    if (!norm || !ctx.MayRewrite()) return false;
     const int rank = type.shape().rank();
     const Dims dims = type.shape().static_dims();
     const bool trailing = norm->axes.back() == rank - 1 && norm->axes.front() == rank - static_cast<int64_t>(norm->axes.size());

@@ -39,7 +39,7 @@ Node* Fuse(Node& anchor, PassContext& ctx) {
       chain.push_back(next);
       v = next->result();
     }
-    if (chain.empty()) return nullptr;
+    if (chain.empty() || !ctx.MayRewrite()) return nullptr;
     if (Node* fused = stage.Finish(v->type(), chain.back())) {
       Rewriter rw(chain.back());
       TakeName(*chain.back()->result(), *fused->result());

@@ -111,7 +111,8 @@ class LayoutAssigner {
     if (free[0][0] && free[1][1]) {
       cut_.Penalise(in, out, w);
       cut_.Penalise(out, in, w);
-    } else if (free[1][0]) {  // NCHW -> NHWC: the result is channels-last as it stands
+    } else if (free[1][0] && !(free[0][1] && Perm(n).size() > 1 && Perm(n)[1] == static_cast<int64_t>(Perm(n).size()) - 1)) {
+      // NCHW -> NHWC: the result is channels-last as it stands. (Extents of 1 can make both ways free: then the perm says which is meant.)
       cut_.Fix(out, false);
       cut_.Penalise(in, fixed_true(), w);
     } else if (free[0][1]) {
@@ -125,6 +126,8 @@ class LayoutAssigner {
       cut_.Penalise(out, fixed_true(), w);
     }
   }
+
+  static llvm::ArrayRef<int64_t> Perm(const Node& n) { return n.attrs().Ints("perm"); }
 
   int fixed_true() {
     if (fixed_true_ < 0) {

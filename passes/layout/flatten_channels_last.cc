@@ -10,22 +10,10 @@
 //
 // Left alone: weights that others share are copied; maps with one channel or one pixel (any order is the same); flattened maps with other readers.
 // Cost: linear in the weights that change.
-#include "passes/common.h"
+#include "passes/layout/image.h"
 
 namespace npuc {
 namespace {
-
-bool ComesFromImage(const Value* v, const NpuOps& npu) {
-  for (int depth = 0; depth < 16 && v->def(); ++depth) {
-    const Node& n = *v->def();
-    const NpuOp* op = npu.Find(n.op());
-    if (!op) return false;
-    if (op->layout_rule(n) == LayoutRule::Image) return true;
-    if (op->layout_rule(n) != LayoutRule::Any || !n.operand(0)) return false;
-    v = n.operand(0);
-  }
-  return false;
-}
 
 // Elements of rows r of `t` ([C*H*W, N], or [N, C*H*W] with `rows_last`) reordered from c,h,w to h,w,c.
 Tensor Permute(const Tensor& t, int64_t c, int64_t hw, bool rows_last) {

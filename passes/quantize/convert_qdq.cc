@@ -351,6 +351,7 @@ class Converter {
       absorbed.push_back(act);
       last = act;
     }
+    if (!ctx_.MayRewrite()) return false;
     if (quantizes.empty()) return FormStage(n);
     const Type type = quantizes[0]->result()->type();
     if (!llvm::all_of(absorbed, [&](Node* a) { return AbsorbedByClamp(*a, type); })) return FormStage(n);

@@ -64,7 +64,7 @@ Node* Make(Node& n, Value* x, Bounds b, Origin origin) {
 }
 
 // The node that takes n's place; null when n stays.
-Node* Rewrite(Node& n) {
+Node* Rewrite(Node& n, PassContext& ctx) {
   if (n.num_results() != 1 || !n.result()->type().is_tensor() || n.result()->type().is_quantized()) return nullptr;
   const DType t = n.result()->type().dtype();
   if (t != DType::F32 && t != DType::F16 && t != DType::F64) return nullptr;
@@ -77,7 +77,7 @@ Node* Rewrite(Node& n) {
   if (!outer) return nullptr;
   Node* const first = n.operand(0) ? n.operand(0)->def() : nullptr;
   const auto inner = first && SoleUser(first->result(0)) == &n ? BoundsOf(*first) : std::nullopt;
-  if (inner && inner->lo <= inner->hi && outer->lo <= outer->hi) {
+  if (inner && inner->lo <= inner->hi && outer->lo <= outer->hi && ctx.MayRewrite()) {
     auto clip = [&](double v) { return std::min(std::max(v, outer->lo), outer->hi); };
     return Make(n, first->operand(0), {clip(inner->lo), clip(inner->hi)}, MergeOrigins(first->origin(), n.origin()));
   }
@@ -89,11 +89,11 @@ Node* Rewrite(Node& n) {
 
 }  // namespace
 
-StatusOr<bool> MergeClips(Module& m, PassContext&) {
-  return ForEachGraph(m.main(), [](Graph& g) -> StatusOr<bool> {
+StatusOr<bool> MergeClips(Module& m, PassContext& ctx) {
+  return ForEachGraph(m.main(), [&ctx](Graph& g) -> StatusOr<bool> {
     bool changed = false;
     for (Node& n : g.nodes_early_inc())
-      for (Node* made = Rewrite(n); made; made = Rewrite(*made)) changed = true;
+      for (Node* made = Rewrite(n, ctx); made; made = Rewrite(*made, ctx)) changed = true;
     return changed;
   });
 }

@@ -437,6 +437,51 @@ TEST(FormDepthToSpace, PixelShuffle) {  // N073, N058
   EXPECT_EQ(Count(*m, "Transpose"), 1) << "a channel shuffle is none";
 }
 
+std::string Dense(int n, int seed) {
+  std::string v;
+  for (int i = 0; i < n; ++i) v += (i ? ", " : "") + fmt::format("{:.4f}", ((i * 37 + seed * 11) % 101 - 50) / 60.0);
+  return v;
+}
+
+TEST(UnrollRecurrent, AgreesWithTheLayers) {
+  for (const char* op : {"LSTM", "GRU", "RNN"})
+    for (const char* direction : {"forward", "reverse", "bidirectional"})
+      for (const bool lbr : {false, true})
+        for (const bool initial : {false, true}) {
+          if (lbr && std::string(op) != "GRU") continue;
+          SCOPED_TRACE(fmt::format("{} {} {} {}", op, direction, lbr, initial));
+          const int g = std::string(op) == "LSTM" ? 4 : std::string(op) == "GRU" ? 3 : 1, d = std::string(direction) == "bidirectional" ? 2 : 1;
+          const int t = 3, b = 2, i = 4, h = 3;
+          Env env;
+          env.npu.refuse = {op};
+          std::string text = fmt::format(R"(graph (%x: f32[{},{},{}], %h0: f32[{},{},{}], %c0: f32[{},{},{}]) {{)", t, b, i, d, b, h, d, b, h);
+          text += fmt::format("%w: f32[{},{},{}] = Constant() {{value = dense<{}>}}\n", d, g * h, i, Dense(d * g * h * i, 1));
+          text += fmt::format("%r: f32[{},{},{}] = Constant() {{value = dense<{}>}}\n", d, g * h, h, Dense(d * g * h * h, 2));
+          text += fmt::format("%b: f32[{},{}] = Constant() {{value = dense<{}>}}\n", d, 2 * g * h, Dense(d * 2 * g * h, 3));
+          const bool lstm = g == 4;
+          text += fmt::format("%y: f32[{},{},{},{}], %yh: f32[{},{},{}]{} = {}(%x, %w, %r, %b{}) {{direction = \"{}\", hidden_size = {}{}}}\n", t, d, b, h, d, b, h,
+                              lstm ? fmt::format(", %yc: f32[{},{},{}]", d, b, h) : "", op, initial ? lstm ? ", _, %h0, %c0" : ", _, %h0" : "", direction, h,
+                              g == 3 ? fmt::format(", linear_before_reset = {}", lbr ? 1 : 0) : "");
+          text += lstm ? "return %y, %yh, %yc }" : "return %y, %yh }";
+          const auto m = RunAndCompare(text, {"unroll-recurrent", "fold-constants", "eliminate-dead-nodes"}, {Noise({t, b, i}, 1), Noise({d, b, h}, 2), Noise({d, b, h}, 3)},
+                                       env.ctx, 2e-6);
+          EXPECT_EQ(Count(*m, op), 0);
+        }
+}
+
+TEST(UnrollRecurrent, PeepholesAndLongSequencesStay) {
+  Env env;
+  env.npu.refuse = {"LSTM"};
+  auto m = Load(fmt::format(R"(graph (%x: f32[2,1,1], %z: f32[200,1,1]) {{
+    %w: f32[1,4,1] = Constant() {{value = splat<0.5>}}
+    %p: f32[1,3] = Constant() {{value = splat<0.5>}}
+    %y: f32[2,1,1,1] = LSTM(%x, %w, %w, _, _, _, _, %p) {{hidden_size = 1}}
+    %u: f32[200,1,1,1] = LSTM(%z, %w, %w) {{hidden_size = 1}}
+    return %y, %u
+  }})"));
+  EXPECT_FALSE(RunList(*m, {"unroll-recurrent"}, env.ctx));
+}
+
 // ---- output stages
 
 const char* kConvRelu = R"(graph (%x: f32[1,2,4,4], %r: f32[1,2,4,4]) {

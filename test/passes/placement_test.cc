@@ -283,7 +283,7 @@ TEST(AssignLayouts, ReshapeSeesOnnxOrder) {  // N057, N058
   })", kPlace, {Noise({1, 8, 4, 6}, 1)}, env.ctx, 4e-3);
 }
 
-TEST(ShuffleChannels, OneRearrangementIsLeft) {
+TEST(ReshapeChannelsLast, OneRearrangementIsLeftOfAShuffle) {
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,8,4,6]) {
     %w: f32[8,8,1,1] = Constant() {value = splat<0.125>}
@@ -296,10 +296,40 @@ TEST(ShuffleChannels, OneRearrangementIsLeft) {
     %d = Reshape(%c, %t)
     %e = Conv(%d, %v) {group = 2}
     return %e
-  })", {"assign-precision", "shuffle-channels", "place-nodes", "order-segments", "assign-layouts"}, {Noise({1, 8, 4, 6}, 1)}, env.ctx, 4e-3);
+  })", {"assign-precision", "reshape-channels-last", "remove-identities", "eliminate-dead-nodes", "place-nodes", "order-segments", "assign-layouts"}, {Noise({1, 8, 4, 6}, 1)}, env.ctx, 4e-3);
   EXPECT_EQ(env.ctx.counters().find("layout: conversions")->second, 2) << Text(*m);
   EXPECT_EQ(env.ctx.counters().find("layout: transposes left")->second, 1);
   EXPECT_EQ(env.ctx.counters().find("layout: transposes removed")->second, 2);
+}
+
+TEST(ReshapeChannelsLast, DetectionHeadsAndTokens) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,6,4,5]) {
+    %w: f32[6,6,1,1] = Constant() {value = splat<0.125>}
+    %s: i64[3] = Constant() {value = dense<1, 6, 20>}
+    %t: i64[5] = Constant() {value = dense<1, 2, 3, 4, 5>}
+    %a = Conv(%x, %w)
+    %b = Reshape(%a, %s)
+    %c = Transpose(%b) {perm = [0, 2, 1]}
+    %d = Reshape(%a, %t)
+    %e = Transpose(%d) {perm = [0, 1, 3, 4, 2]}
+    return %c, %e
+  })", {"assign-precision", "reshape-channels-last", "remove-identities", "eliminate-dead-nodes", "place-nodes", "order-segments", "assign-layouts"},
+                               {Noise({1, 6, 4, 5}, 1)}, env.ctx, 4e-3);
+  EXPECT_EQ(env.ctx.counters().find("layout: conversions")->second, 1) << "the input's\n" << Text(*m);
+  EXPECT_EQ(env.ctx.counters().find("layout: transposes left")->second, 1);
+}
+
+TEST(AssignLayouts, EitherWayFree) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,30,1,4]) {
+    %w: f32[6,4,3,1] = Constant() {value = splat<0.125>}
+    %a = Transpose(%x) {perm = [0, 3, 1, 2]}
+    %b = Conv(%a, %w)
+    %c = Transpose(%b) {perm = [0, 2, 3, 1]}
+    return %c
+  })", kPlace, {Noise({1, 30, 1, 4}, 1)}, env.ctx, 4e-3);
+  EXPECT_EQ(Count(*m, "Relayout"), 0) << Text(*m);
 }
 
 TEST(ShuffleChannels, PiecesAreSlices) {
