@@ -76,9 +76,8 @@ StatusOr<std::vector<EvalValue>> EvaluateWithRules(const Node &node, std::vector
           widened = t->dtype();
         v = ops::ConvertTensor(*t, DType::F32);
       }
-  const FastKernel fast = options.fast ? FindFastKernel(node, operands) : nullptr;
   Context ctx(node, std::move(operands), run_body, options.threads);
-  NPUC_RETURN_IF_ERROR(fast ? fast(ctx) : op.evaluate(ctx));
+  NPUC_RETURN_IF_ERROR(op.evaluate(ctx));
   if (widened != DType::Undefined)
     for (int i = 0; i < ctx.num_results(); ++i) {
       const Tensor *t = ctx.results()[i].tensor();
@@ -91,7 +90,5 @@ StatusOr<std::vector<EvalValue>> EvaluateWithRules(const Node &node, std::vector
     }
   return std::move(ctx.results());
 }
-
-FastKernel FindFastKernel(const Node &, const std::vector<EvalValue> &) { return nullptr; }
 
 } // namespace npuc

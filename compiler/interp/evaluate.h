@@ -11,8 +11,4 @@ using BodyRunner = llvm::function_ref<StatusOr<std::vector<EvalValue>>(int body,
 StatusOr<std::vector<EvalValue>> EvaluateWithRules(const Node &node, std::vector<EvalValue> operands, BodyRunner run_body,
                                                    const EvalOptions &options);
 
-// A faster kernel of the node, or nullptr: float only, not bit-identical to the reference.
-using FastKernel = Status (*)(EvalContext &);
-FastKernel FindFastKernel(const Node &node, const std::vector<EvalValue> &operands);
-
 } // namespace npuc

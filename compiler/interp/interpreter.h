@@ -7,8 +7,8 @@
 //  - F16 and BF16 operands of ops without kNoFloatWiden / kCopiesElements are widened to F32, and F32 results are rounded once to
 //    the result type of the node (where that is unknown, to the type of the first widened operand).
 //
-// Results do not depend on the number of threads. With `fast`, float Conv, MatMul and Gemm may use a library whose last bits
-// differ: outside the bit-identity promise, for host steps only.
+// Results do not depend on the number of threads or on the processor: the kernels (compiler/ops/kernels.h) are vectorised, but each
+// output is one chain in a fixed order. So host steps, folding and calibration share them, and all are bit-identical.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,6 @@ class ThreadPool;
 
 struct EvalOptions {
   ThreadPool *threads = nullptr;
-  bool fast = false;
 };
 
 // The value of an outer graph's Value that a body captures; null when it is not known.

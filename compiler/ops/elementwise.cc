@@ -8,6 +8,7 @@
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/quant_eval.h"
 #include "compiler/ops/scalar_math.h"
+#include "compiler/support/fpmath_array.h"
 
 namespace npuc::ops {
 namespace {
@@ -24,6 +25,15 @@ template <class T, class F> void MapInto(EvalContext &ctx, const Tensor &x, F f)
   ctx.set_result(0, std::move(y));
 }
 
+void MapArray(EvalContext &ctx, const Tensor &x, fpmath::Unary f) {
+  Tensor y = Tensor::Allocate(DType::F32, x.dims());
+  const float *in = x.data<float>();
+  float *out = y.mutable_data<float>();
+  ParallelFor(ctx.threads(), x.num_elements(), 1 << 14,
+              [&](int64_t begin, int64_t end) { fpmath::Map(f, in + begin, out + begin, static_cast<size_t>(end - begin)); });
+  ctx.set_result(0, std::move(y));
+}
+
 // A float-only function without parameters.
 #define NPUC_FLOAT_UNARY(Op, expression)                                                                               \
   Status Evaluate##Op(EvalContext &ctx) {                                                                              \
@@ -33,13 +43,25 @@ template <class T, class F> void MapInto(EvalContext &ctx, const Tensor &x, F f)
       return OkStatus();                                                                                               \
     });                                                                                                                \
   }
+// The same for functions that fpmath has over arrays: the same bits, vectorised.
+#define NPUC_FLOAT_ARRAY(Op, function)                                                                                 \
+  Status Evaluate##Op(EvalContext &ctx) {                                                                              \
+    return DispatchFloat(ctx.operand(0).dtype(), [&](auto tag) {                                                       \
+      using T = TypeOf<decltype(tag)>;                                                                                 \
+      if constexpr (std::is_same_v<T, float>)                                                                          \
+        MapArray(ctx, ctx.operand(0), fpmath::Unary::function);                                                        \
+      else                                                                                                             \
+        MapInto<T>(ctx, ctx.operand(0), [](T x) -> T { return fpmath::function(x); });                                 \
+      return OkStatus();                                                                                               \
+    });                                                                                                                \
+  }
 NPUC_FLOAT_UNARY(Floor, std::floor(x))
 NPUC_FLOAT_UNARY(Ceil, std::ceil(x))
-NPUC_FLOAT_UNARY(Round, fpmath::RoundHalfEven(x))
-NPUC_FLOAT_UNARY(Sqrt, fpmath::Sqrt(x))
+NPUC_FLOAT_ARRAY(Round, RoundHalfEven)
+NPUC_FLOAT_ARRAY(Sqrt, Sqrt)
 NPUC_FLOAT_UNARY(Reciprocal, T(1) / x)
-NPUC_FLOAT_UNARY(Exp, fpmath::Exp(x))
-NPUC_FLOAT_UNARY(Log, fpmath::Log(x))
+NPUC_FLOAT_ARRAY(Exp, Exp)
+NPUC_FLOAT_ARRAY(Log, Log)
 NPUC_FLOAT_UNARY(Sin, fpmath::Sin(x))
 NPUC_FLOAT_UNARY(Cos, fpmath::Cos(x))
 NPUC_FLOAT_UNARY(Tan, fpmath::Tan(x))
@@ -48,19 +70,20 @@ NPUC_FLOAT_UNARY(Acos, fpmath::Acos(x))
 NPUC_FLOAT_UNARY(Atan, fpmath::Atan(x))
 NPUC_FLOAT_UNARY(Sinh, fpmath::Sinh(x))
 NPUC_FLOAT_UNARY(Cosh, fpmath::Cosh(x))
-NPUC_FLOAT_UNARY(Tanh, fpmath::Tanh(x))
+NPUC_FLOAT_ARRAY(Tanh, Tanh)
 NPUC_FLOAT_UNARY(Asinh, fpmath::Asinh(x))
 NPUC_FLOAT_UNARY(Acosh, fpmath::Acosh(x))
 NPUC_FLOAT_UNARY(Atanh, fpmath::Atanh(x))
-NPUC_FLOAT_UNARY(Erf, fpmath::Erf(x))
-NPUC_FLOAT_UNARY(Sigmoid, fpmath::Sigmoid(x))
+NPUC_FLOAT_ARRAY(Erf, Erf)
+NPUC_FLOAT_ARRAY(Sigmoid, Sigmoid)
 NPUC_FLOAT_UNARY(HardSwish, scalar::HardSwish(x))
-NPUC_FLOAT_UNARY(Softplus, fpmath::Softplus(x))
+NPUC_FLOAT_ARRAY(Softplus, Softplus)
 NPUC_FLOAT_UNARY(Softsign, scalar::Softsign(x))
 NPUC_FLOAT_UNARY(Mish, scalar::Mish(x))
-NPUC_FLOAT_UNARY(GeluErf, fpmath::Gelu(x))
-NPUC_FLOAT_UNARY(GeluTanh, fpmath::GeluTanh(x))
+NPUC_FLOAT_ARRAY(GeluErf, Gelu)
+NPUC_FLOAT_ARRAY(GeluTanh, GeluTanh)
 #undef NPUC_FLOAT_UNARY
+#undef NPUC_FLOAT_ARRAY
 
 // Float functions with parameters: `parameters` declares them from the attributes.
 #define NPUC_FLOAT_PARAM(Op, parameters, expression)                                                                   \
@@ -80,9 +103,33 @@ NPUC_FLOAT_PARAM(Selu, const T alpha = attr("alpha", 1.67326319217681884765625f)
                  const T gamma = attr("gamma", 1.05070102214813232421875f), scalar::Selu(x, alpha, gamma))
 NPUC_FLOAT_PARAM(Celu, const T alpha = attr("alpha", 1.0f), scalar::Celu(x, alpha))
 NPUC_FLOAT_PARAM(ThresholdedRelu, const T alpha = attr("alpha", 1.0f), scalar::ThresholdedRelu(x, alpha))
-NPUC_FLOAT_PARAM(Swish, const T alpha = attr("alpha", 1.0f), scalar::Swish(x, alpha))
-NPUC_FLOAT_PARAM(QuickGelu, const T alpha = attr("alpha", 1.702f), scalar::Swish(x, alpha))
 #undef NPUC_FLOAT_PARAM
+
+// x * sigmoid(alpha * x)
+Status SwishOf(EvalContext &ctx, float alpha) {
+  const Tensor &x = ctx.operand(0);
+  return DispatchFloat(x.dtype(), [&](auto tag) {
+    using T = TypeOf<decltype(tag)>;
+    if constexpr (std::is_same_v<T, double>) {
+      MapInto<T>(ctx, x, [alpha](T v) { return scalar::Swish(v, static_cast<T>(alpha)); });
+    } else {
+      Tensor y = Tensor::Allocate(DType::F32, x.dims());
+      const float *in = x.data<float>();
+      float *out = y.mutable_data<float>();
+      ParallelFor(ctx.threads(), x.num_elements(), 1 << 14, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          out[i] = alpha * in[i];
+        fpmath::Map(fpmath::Unary::Sigmoid, out + begin, out + begin, static_cast<size_t>(end - begin));
+        for (int64_t i = begin; i < end; ++i)
+          out[i] = in[i] * out[i];
+      });
+      ctx.set_result(0, std::move(y));
+    }
+    return OkStatus();
+  });
+}
+Status EvaluateSwish(EvalContext &ctx) { return SwishOf(ctx, ctx.attrs().Float("alpha", 1.0f)); }
+Status EvaluateQuickGelu(EvalContext &ctx) { return SwishOf(ctx, ctx.attrs().Float("alpha", 1.702f)); }
 
 Status EvaluateShrink(EvalContext &ctx) {
   const float lambd = ctx.attrs().Float("lambd", 0.5f), bias = ctx.attrs().Float("bias", 0.0f);

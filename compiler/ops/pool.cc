@@ -65,31 +65,31 @@ struct WindowAt {
   int64_t padded;  // taps that hit input or pads
 };
 
-WindowAt At(const PoolShape &p, const int64_t o[3]) {
-  WindowAt w;
-  w.padded = 1;
-  for (int d = 0; d < 3; ++d) {
-    const int64_t start = o[d] * p.stride[d] - p.begin[d], dil = p.dilation[d];
-    w.start[d] = start;
-    w.first[d] = start >= 0 ? 0 : std::min(p.kernel[d], (-start + dil - 1) / dil);
-    w.last[d] = start >= p.in[d] ? 0 : std::min(p.kernel[d], (p.in[d] - start + dil - 1) / dil);
-    const int64_t limit = p.in[d] + p.end[d];
-    const int64_t in_padded = start >= limit ? 0 : std::min(p.kernel[d], (limit - start + dil - 1) / dil);
-    w.padded *= in_padded;
+// The windows along one axis.
+struct AxisWindow {
+  int64_t first, last, start, padded;
+};
+std::vector<AxisWindow> AxisWindows(const PoolShape &p, int d) {
+  std::vector<AxisWindow> out;
+  for (int64_t o = 0; o < p.out[d]; ++o) {
+    const int64_t start = o * p.stride[d] - p.begin[d], dil = p.dilation[d], limit = p.in[d] + p.end[d];
+    out.push_back({start >= 0 ? 0 : std::min(p.kernel[d], (-start + dil - 1) / dil),
+                   start >= p.in[d] ? 0 : std::min(p.kernel[d], (p.in[d] - start + dil - 1) / dil), start,
+                   start >= limit ? 0 : std::min(p.kernel[d], (limit - start + dil - 1) / dil)});
   }
-  return w;
+  return out;
 }
 
 // fn(plane, output offset within the plane, window) for all outputs, planes in parallel.
 template <class F> void ForEachWindow(const PoolShape &p, ThreadPool *pool, F &&fn) {
+  const std::vector<AxisWindow> axes[3] = {AxisWindows(p, 0), AxisWindows(p, 1), AxisWindows(p, 2)};
   ParallelFor(pool, p.planes, 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       int64_t at = 0;
-      int64_t o[3];
-      for (o[0] = 0; o[0] < p.out[0]; ++o[0])
-        for (o[1] = 0; o[1] < p.out[1]; ++o[1])
-          for (o[2] = 0; o[2] < p.out[2]; ++o[2])
-            fn(plane, at++, At(p, o));
+      for (const AxisWindow &a : axes[0])
+        for (const AxisWindow &b : axes[1])
+          for (const AxisWindow &c : axes[2])
+            fn(plane, at++, WindowAt{{a.first, b.first, c.first}, {a.last, b.last, c.last}, {a.start, b.start, c.start}, a.padded * b.padded * c.padded});
     }
   });
 }

@@ -12,20 +12,11 @@
 namespace npuc::ops {
 namespace {
 
-// Which scale belongs to which element: element (o, c, i) around the axis has scale number At(o, c, i).
+// Which scale belongs to which element (o, c, i) around the axis: 0, c, or (o, c / block, i).
 struct ScaleMap {
   enum class Kind : uint8_t { Tensor, Axis, Blocks } kind = Kind::Tensor;
   int64_t outer = 1, n = 1, inner = 1;  // of x around the axis
   int64_t block = 1, blocks = 1;
-
-  int64_t At(int64_t o, int64_t c, int64_t i) const {
-    switch (kind) {
-    case Kind::Tensor: return 0;
-    case Kind::Axis: return c;
-    case Kind::Blocks: return (o * blocks + c / block) * inner + i;
-    }
-    return 0;
-  }
 };
 
 StatusOr<ScaleMap> MapScales(const AttributeList &attrs, llvm::ArrayRef<int64_t> x, llvm::ArrayRef<int64_t> scale) {
@@ -60,13 +51,22 @@ StatusOr<ScaleMap> MapScales(const AttributeList &attrs, llvm::ArrayRef<int64_t>
   return m;
 }
 
-// f(element, scale number) for all elements in order.
-template <class F> void ForEachScaled(const ScaleMap &m, F &&f) {
-  int64_t at = 0;
+// f(first element, count, scale number) for runs of elements with one scale, in order.
+template <class F> void ForEachRun(const ScaleMap &m, F &&f) {
+  if (m.kind == ScaleMap::Kind::Tensor) {
+    f(0, m.outer * m.n * m.inner, 0);
+    return;
+  }
+  const bool by_block = m.kind == ScaleMap::Kind::Blocks;
   for (int64_t o = 0; o < m.outer; ++o)
-    for (int64_t c = 0; c < m.n; ++c)
-      for (int64_t i = 0; i < m.inner; ++i)
-        f(at++, m.At(o, c, i));
+    for (int64_t c = 0; c < m.n; ++c) {
+      const int64_t at = (o * m.n + c) * m.inner;
+      if (!by_block)
+        f(at, m.inner, c);
+      else
+        for (int64_t i = 0; i < m.inner; ++i)
+          f(at + i, 1, (o * m.blocks + c / m.block) * m.inner + i);
+    }
 }
 
 Status CheckZero(EvalContext &ctx) {
@@ -111,7 +111,11 @@ Status EvaluateQuantizeLinear(EvalContext &ctx) {
   if (IsFloat(to)) {  // float8 and float4: zero points are 0 by definition; adding 0 makes -0 a +0, as ONNX's tests have it
     Tensor scaled = Tensor::Allocate(DType::F32, x.dims());
     float *o = scaled.mutable_data<float>();
-    ForEachScaled(map, [&](int64_t at, int64_t k) { o[at] = v[at] / s[k] + 0.0f; });
+    const float *in = v.data();
+    ForEachRun(map, [&](int64_t at, int64_t n, int64_t k) {
+      for (int64_t i = at; i < at + n; ++i)
+        o[i] = in[i] / s[k] + 0.0f;
+    });
     ctx.set_result(0, ConvertTensor(scaled, to, ctx.attrs().Int("saturate", 1) != 0));
     return OkStatus();
   }
@@ -124,7 +128,13 @@ Status EvaluateQuantizeLinear(EvalContext &ctx) {
   NPUC_RETURN_IF_ERROR(DispatchInt(to, [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     T *o = y.template mutable_data<T>();
-    ForEachScaled(map, [&](int64_t at, int64_t k) { o[at] = static_cast<T>(QuantizeValue(v[at], s[k], zero[k], range)); });
+    const float *in = v.data();
+    ForEachRun(map, [&](int64_t at, int64_t n, int64_t k) {
+      const float scale = s[k];
+      const int32_t z = zero[k];
+      for (int64_t i = at; i < at + n; ++i)
+        o[i] = static_cast<T>(QuantizeValue(in[i], scale, z, range));
+    });
     return OkStatus();
   }));
   ctx.set_result(0, std::move(y));
@@ -156,7 +166,11 @@ Status EvaluateDequantizeLinear(EvalContext &ctx) {
   float *o = y.mutable_data<float>();
   if (IsFloat(x.dtype())) {
     const FloatView v(x);
-    ForEachScaled(map, [&](int64_t at, int64_t k) { o[at] = v[at] * s[k]; });
+    const float *in = v.data();
+    ForEachRun(map, [&](int64_t at, int64_t n, int64_t k) {
+      for (int64_t i = at; i < at + n; ++i)
+        o[i] = in[i] * s[k];
+    });
   } else {
     std::vector<int64_t> zero(s.size(), 0);
     if (ctx.has_operand(2))
@@ -165,7 +179,13 @@ Status EvaluateDequantizeLinear(EvalContext &ctx) {
     NPUC_RETURN_IF_ERROR(DispatchInt(x.dtype(), [&](auto tag) {
       using T = TypeOf<decltype(tag)>;
       const T *q = x.data<T>();
-      ForEachScaled(map, [&](int64_t at, int64_t k) { o[at] = static_cast<float>(static_cast<int64_t>(q[at]) - zero[k]) * s[k]; });
+      using D = std::conditional_t<sizeof(T) <= 2, int32_t, int64_t>;  // q - z fits
+      ForEachRun(map, [&](int64_t at, int64_t n, int64_t k) {
+        const float scale = s[k];
+        const D z = static_cast<D>(zero[k]);
+        for (int64_t i = at; i < at + n; ++i)
+          o[i] = static_cast<float>(static_cast<D>(q[i]) - z) * scale;
+      });
       return OkStatus();
     }));
   }

@@ -9,6 +9,7 @@
 #include "compiler/ops/quant_eval.h"
 #include "compiler/ops/reduce_math.h"
 #include "compiler/ops/scalar_math.h"
+#include "compiler/support/fpmath_array.h"
 
 namespace npuc::ops {
 namespace {
@@ -24,7 +25,15 @@ struct SoftmaxRow {
     T m = -std::numeric_limits<T>::infinity();
     for (int64_t i = 0; i < n; ++i)
       m = scalar::Max(m, x[i * stride]);
-    const T sum = SumOf<T>(n, [&](int64_t i) { return y[i * stride] = fpmath::Exp(x[i * stride] - m); });
+    T sum;
+    if (std::is_same_v<T, float> && stride == 1) {  // the same bits, vectorised
+      for (int64_t i = 0; i < n; ++i)
+        y[i] = x[i] - m;
+      fpmath::Map(fpmath::Unary::Exp, reinterpret_cast<float *>(y), reinterpret_cast<float *>(y), static_cast<size_t>(n));
+      sum = SumOf<T>(n, [&](int64_t i) { return y[i]; });
+    } else {
+      sum = SumOf<T>(n, [&](int64_t i) { return y[i * stride] = fpmath::Exp(x[i * stride] - m); });
+    }
     for (int64_t i = 0; i < n; ++i)
       y[i * stride] /= sum;
   }
