@@ -46,8 +46,6 @@ set(Protobuf_USE_STATIC_LIBS ON)
 find_package(Protobuf REQUIRED MODULE)
 include(NpucOnnxProto)
 
-include(NpucOneDnn)
-
 find_library(NPUC_HIGHWAY_LIB NAMES hwy REQUIRED)
 add_library(npuc_highway INTERFACE)
 target_link_libraries(npuc_highway INTERFACE ${NPUC_HIGHWAY_LIB})

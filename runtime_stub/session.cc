@@ -177,7 +177,7 @@ Tensor Session::ViewOf(const container::HostBinding& b) const {
 Status Session::RunHost(size_t index) {
   const auto& host = std::get<container::HostStep>(model_->file().steps[index]);
   if (!interpreters_[index])
-    interpreters_[index] = std::make_unique<Interpreter>(model_->steps()[index].module->main(), EvalOptions{&threads_, !options_.reference});
+    interpreters_[index] = std::make_unique<Interpreter>(model_->steps()[index].module->main(), EvalOptions{&threads_});
   if (capture_) NPUC_RETURN_IF_ERROR(RunCaptures(index, -1));
   std::vector<EvalValue> inputs;
   for (const container::HostBinding& b : host.inputs) {

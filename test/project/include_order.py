@@ -36,7 +36,6 @@ ONLY = {"runtime_stub": {"isa", "timing", "verify", "container", "ops", "interp"
 # Third-party headers that one folder alone may see.
 PRIVATE = [
     (re.compile(r"^(onnx/|google/protobuf)"), {"onnx"}, "protobuf is seen by compiler/onnx alone"),
-    (re.compile(r"^(oneapi/dnnl|dnnl)"), {"interp"}, "oneDNN is seen by compiler/interp alone"),
     (re.compile(r"^hwy/"), {"interp", "runtime_stub"}, "Highway is seen by interp and runtime_stub alone"),
     (re.compile(r"^CLI/"), {"tools"}, "CLI11 is seen by the tools alone"),
 ]
