@@ -4,19 +4,21 @@ namespace npuc {
 
 Pipeline SimplifyPipeline() {
   return {
-      // Types are inferred, what is known is folded, Ifs with a known condition are gone. Each round may make new constants: a Reshape of a
+      // Types are inferred, what is known is folded, Ifs with a known condition are gone. Each round may make new
+      // constants: a Reshape of a
       // folded shape, say. From here on, static shapes are final.
       {{"fold-constants", "remove-identities", "merge-equal-nodes", "eliminate-dead-nodes"}, 4},
   };
 }
 
-Pipeline DefaultPipeline(const PassOptions& options) {
+Pipeline DefaultPipeline(const PassOptions &options) {
   Pipeline p = SimplifyPipeline();
   auto then = [&](std::vector<std::string> passes, int rounds = 1) { p.push_back({std::move(passes), rounds}); };
   const bool reference = options.precision == Precision::Fp32;
 
   if (!reference) {
-    // Integer tensors carry their scales; QuantizeLinear, DequantizeLinear with constant parameters and QLinear* are gone.
+    // Integer tensors carry their scales; QuantizeLinear, DequantizeLinear with constant parameters and QLinear* are
+    // gone.
     then({"type-quantized"});
 
     // Recurrent layers that the NPU can run step by step are gone.
@@ -31,17 +33,19 @@ Pipeline DefaultPipeline(const PassOptions& options) {
 
     // Float work between Dequantize and Quantize is integer work where the hardware takes it.
     then({"convert-qdq"});
-    if (options.opt_level > 0) then({"fold-pads"});
+    if (options.opt_level > 0)
+      then({"fold-pads"});
     // Dequantized constants that no integer operator wanted become floats.
     then({"fold-constants", "remove-identities", "merge-equal-nodes", "eliminate-dead-nodes"}, 2);
 
-    // Every float on the NPU is f16 from here on, and casts stand where host and NPU meet. No pass infers types any more: f32 chain values
-    // inside Fused bodies and f16 results are said by the types themselves.
+    // Every float on the NPU is f16 from here on, and casts stand where host and NPU meet. No pass infers types any
+    // more: f32 chain values inside Fused bodies and f16 results are said by the types themselves.
     then({"assign-precision"});
     then({"remove-identities", "merge-equal-nodes", "eliminate-dead-nodes"});
     if (options.opt_level > 0) {
       // Reshapes and weights as the layouts to come will have them.
-      then({"shuffle-channels", "reshape-channels-last", "flatten-channels-last", "remove-identities", "eliminate-dead-nodes"});
+      then({"shuffle-channels", "reshape-channels-last", "flatten-channels-last", "remove-identities",
+            "eliminate-dead-nodes"});
       // The last pass that joins nodes: what follows a matrix operator is in its output stage.
       then({"fuse-output-stages"});
     }
@@ -52,8 +56,9 @@ Pipeline DefaultPipeline(const PassOptions& options) {
   // Nodes of a segment stand together; f16 on the host is f32. No pass moves nodes any more.
   then({"order-segments"});
   // Types say how tensors lie in memory.
-  if (!reference) then({"native-io", "assign-layouts"});
+  if (!reference)
+    then({"native-io", "assign-layouts"});
   return p;
 }
 
-}  // namespace npuc
+} // namespace npuc

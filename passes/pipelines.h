@@ -7,10 +7,10 @@
 namespace npuc {
 
 // What npuc runs between import and tiling. See pipelines.cc for what holds where.
-Pipeline DefaultPipeline(const PassOptions& options);
+Pipeline DefaultPipeline(const PassOptions &options);
 
-// The part of it that needs no target and changes no number but by folding: what --precision fp32, the reference, the calibrator and the bounds of
-// the report work on.
+// The part of it that needs no target and changes no number but by folding: what --precision fp32, the reference, the
+// calibrator and the bounds of the report work on.
 Pipeline SimplifyPipeline();
 
-}  // namespace npuc
+} // namespace npuc

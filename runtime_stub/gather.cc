@@ -1,5 +1,5 @@
-// GATHER: rows of a table by i32 indices. A negative index counts from the end, once; what is still outside is clamped, or an error in checked
-// mode. Cost: the rows gathered.
+// GATHER: rows of a table by i32 indices. A negative index counts from the end, once; what is still outside is clamped,
+// or an error in checked mode. Cost: the rows gathered.
 #include <algorithm>
 #include <cstring>
 
@@ -9,8 +9,8 @@
 
 namespace npuc::runtime {
 
-Status ExecuteGather(const isa::Gather& c, const Context& x) {
-  const Memory& m = x.memory;
+Status ExecuteGather(const isa::Gather &c, const Context &x) {
+  const Memory &m = x.memory;
   const int64_t rows = c.table.w, elem = c.table.elem_bytes();
   for (int64_t i = 0; i < c.out.w; ++i) {
     const int64_t given = ReadInt(m.At(c.indices, 0, 0, i, 0), c.indices.dtype);
@@ -24,7 +24,8 @@ Status ExecuteGather(const isa::Gather& c, const Context& x) {
     for (int64_t ch = 0; ch < c.out.c;) {
       int64_t run = 1;
       if (!x.reference)
-        run = std::min<int64_t>({c.table.c_block - (c.table.c0 + ch) % c.table.c_block, c.out.c_block - (c.out.c0 + ch) % c.out.c_block, c.out.c - ch});
+        run = std::min<int64_t>({c.table.c_block - (c.table.c0 + ch) % c.table.c_block,
+                                 c.out.c_block - (c.out.c0 + ch) % c.out.c_block, c.out.c - ch});
       std::memmove(m.At(c.out, 0, 0, i, ch), m.At(c.table, 0, 0, row, ch), run * elem);
       ch += run;
     }
@@ -33,4 +34,4 @@ Status ExecuteGather(const isa::Gather& c, const Context& x) {
   return OkStatus();
 }
 
-}  // namespace npuc::runtime
+} // namespace npuc::runtime

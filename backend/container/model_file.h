@@ -15,8 +15,9 @@
 
 namespace npuc::container {
 
-// A model input or output. It lies in io region `index` (inputs first, then outputs) in `type`'s dtype, static shape, layout and
-// quantisation, packed. `slot` >= 0 instead: a value of free shape, sequence, optional or map type that only host steps see.
+// A model input or output. It lies in io region `index` (inputs first, then outputs) in `type`'s dtype, static shape,
+// layout and quantisation, packed. `slot` >= 0 instead: a value of free shape, sequence, optional or map type that only
+// host steps see.
 struct IoTensor {
   std::string name;
   Type type;
@@ -24,42 +25,43 @@ struct IoTensor {
   int slot = -1;
 };
 
-// Where a host step's operand or result lies: a static tensor in memory (row-major), or a slot of the run (host values).
+// Where a host step's operand or result lies: a static tensor in memory (row-major), or a slot of the run (host
+// values).
 struct HostBinding {
-  std::string name;      // the value's name in the step's graph
-  Type type;             // as the step's graph sees it
-  isa::Address address;  // Arena or Io; when slot < 0
+  std::string name;     // the value's name in the step's graph
+  Type type;            // as the step's graph sees it
+  isa::Address address; // Arena or Io; when slot < 0
   int slot = -1;
 };
 
 struct HostStep {
-  // IR text of one Module whose main graph takes `inputs` and returns `outputs` in order. Constants from 64 bytes on are `external<offset, bytes>`
-  // in the const section, mapped, not copied.
+  // IR text of one Module whose main graph takes `inputs` and returns `outputs` in order. Constants from 64 bytes on
+  // are `external<offset, bytes>` in the const section, mapped, not copied.
   std::string ir;
   std::vector<HostBinding> inputs, outputs;
   // For npu-objdump and the report's truth check: per IR node of the step its op and the ids of its ONNX nodes.
   struct NodeInfo {
     std::string op;
-    std::vector<uint32_t> origins;  // into ModelFile::origins
+    std::vector<uint32_t> origins; // into ModelFile::origins
   };
   std::vector<NodeInfo> nodes;
 };
 
 struct NpuStep {
-  isa::Stream stream;  // encoded in the file
+  isa::Stream stream; // encoded in the file
 };
 
 struct Layer {
-  uint32_t id = 0;  // what commands carry; index in ModelFile::layers
+  uint32_t id = 0; // what commands carry; index in ModelFile::layers
   std::string name;
   std::string op;
-  std::vector<uint32_t> origins;  // into ModelFile::origins; Q/DQ that the layer absorbed are not in it
+  std::vector<uint32_t> origins; // into ModelFile::origins; Q/DQ that the layer absorbed are not in it
 };
 
-// A tensor that `--capture` can read from the real stream: lies complete in `view` when command `command` of step `step` has completed
-// (command counts in stream order, -1: before the first).
+// A tensor that `--capture` can read from the real stream: lies complete in `view` when command `command` of step
+// `step` has completed (command counts in stream order, -1: before the first).
 struct Capture {
-  std::string name;  // ONNX tensor name
+  std::string name; // ONNX tensor name
   Type type;
   isa::View view;
   uint32_t step = 0;
@@ -67,20 +69,21 @@ struct Capture {
 };
 
 struct ModelFile {
-  std::string target_name, target_text;  // canonical YAML; its SHA-256 is stored and checked
-  std::vector<std::string> origins;      // ids of all ONNX nodes that steps refer to
+  std::string target_name, target_text; // canonical YAML; its SHA-256 is stored and checked
+  std::vector<std::string> origins;     // ids of all ONNX nodes that steps refer to
   std::vector<IoTensor> inputs, outputs;
   std::vector<std::variant<NpuStep, HostStep>> steps;
   std::vector<Layer> layers;
   std::vector<Capture> captures;
   int64_t arena_bytes = 0, sram_bytes = 0;
   int num_slots = 0;
-  std::vector<std::pair<std::string, std::string>> metadata;  // tool version, model hash ...
+  std::vector<std::pair<std::string, std::string>> metadata; // tool version, model hash ...
 
-  // The const region, 64-byte aligned pieces. When writing: concatenated from `const_pieces` (offset ascending, gaps zero); when read: a mapping.
+  // The const region, 64-byte aligned pieces. When writing: concatenated from `const_pieces` (offset ascending, gaps
+  // zero); when read: a mapping.
   struct Piece {
     int64_t offset = 0;
-    const uint8_t* data = nullptr;
+    const uint8_t *data = nullptr;
     int64_t bytes = 0;
     std::shared_ptr<const void> owner;
   };
@@ -89,10 +92,10 @@ struct ModelFile {
 };
 
 // Writes through support/atomic_file.h. Deterministic bytes.
-Status WriteModelFile(const ModelFile& m, const std::string& path);
-// Maps the file and proves header, section table, checksums, FlatBuffers and decoding; not yet the machine's rules: see backend/verify. Errors E06xx.
-// const_pieces has one piece, the mapping (kept alive by its owner).
-StatusOr<ModelFile> ReadModelFile(const std::string& path);
-StatusOr<ModelFile> ReadModelFile(const MappedFile& file);
+Status WriteModelFile(const ModelFile &m, const std::string &path);
+// Maps the file and proves header, section table, checksums, FlatBuffers and decoding; not yet the machine's rules: see
+// backend/verify. Errors E06xx. const_pieces has one piece, the mapping (kept alive by its owner).
+StatusOr<ModelFile> ReadModelFile(const std::string &path);
+StatusOr<ModelFile> ReadModelFile(const MappedFile &file);
 
-}  // namespace npuc::container
+} // namespace npuc::container

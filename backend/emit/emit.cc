@@ -1,10 +1,12 @@
 // The recipe:
 //
-//   outputs get memory of their own -> tile -> SRAM addresses, segment by segment (less residency when fragments don't fit, and again)
+//   outputs get memory of their own -> tile -> SRAM addresses, segment by segment (less residency when fragments don't
+//   fit, and again)
 //   -> arena and const addresses -> substitute -> waits -> host steps -> model file
 //
-// Waits: commands in program order define the result; a command must wait, on each other engine, for the last command before it whose bytes
-// meet its own (one of the two writing). verify/hazards.h finds that from exact byte sets and drops what is implied already.
+// Waits: commands in program order define the result; a command must wait, on each other engine, for the last command
+// before it whose bytes meet its own (one of the two writing). verify/hazards.h finds that from exact byte sets and
+// drops what is implied already.
 #include "backend/emit/emit.h"
 
 #include <algorithm>
@@ -39,60 +41,70 @@ constexpr int64_t kExternalBytes = 64;
 
 struct Addressed {
   Program program;
-  std::vector<isa::Address> address;  // by BufferId (Sram buffers: of their segment)
+  std::vector<isa::Address> address; // by BufferId (Sram buffers: of their segment)
   int64_t arena_bytes = 0, const_bytes = 0, sram_peak = 0;
 };
 
 // Arena by node-level live positions; const one after the other; io as it is.
-void PlaceDdr(Addressed& a) {
+void PlaceDdr(Addressed &a) {
   std::vector<memory::Request> requests;
   std::vector<size_t> which;
   for (size_t i = 0; i < a.program.buffers.size(); ++i) {
-    const Buffer& b = a.program.buffers[i];
+    const Buffer &b = a.program.buffers[i];
     switch (b.space) {
-      case Space::Sram: break;
-      case Space::Io: a.address[i] = {Region::Io, static_cast<uint32_t>(b.io), 0}; break;
-      case Space::Const:
-        a.address[i] = {Region::Const, 0, a.const_bytes};
-        a.const_bytes = RoundUp(a.const_bytes + b.bytes, kConstAlign);
-        break;
-      case Space::Arena: {
-        memory::Request r;
-        r.size = RoundUp(b.bytes, kConstAlign);
-        r.align = kConstAlign;
-        r.first = b.first;
-        r.last = b.last;
-        requests.push_back(r);
-        which.push_back(i);
-        break;
-      }
+    case Space::Sram:
+      break;
+    case Space::Io:
+      a.address[i] = {Region::Io, static_cast<uint32_t>(b.io), 0};
+      break;
+    case Space::Const:
+      a.address[i] = {Region::Const, 0, a.const_bytes};
+      a.const_bytes = RoundUp(a.const_bytes + b.bytes, kConstAlign);
+      break;
+    case Space::Arena: {
+      memory::Request r;
+      r.size = RoundUp(b.bytes, kConstAlign);
+      r.align = kConstAlign;
+      r.first = b.first;
+      r.last = b.last;
+      requests.push_back(r);
+      which.push_back(i);
+      break;
+    }
     }
   }
   const memory::Allocation alloc = memory::Allocate(requests, int64_t{1} << 60);
   a.arena_bytes = alloc.peak;
-  for (size_t k = 0; k < which.size(); ++k) a.address[which[k]] = {Region::Arena, 0, alloc.offsets[k]};
+  for (size_t k = 0; k < which.size(); ++k)
+    a.address[which[k]] = {Region::Arena, 0, alloc.offsets[k]};
 }
 
-void Substitute(isa::Address& x, const std::vector<isa::Address>& table) {
-  if (x.region != Region::Buffer) return;
-  const isa::Address& to = table[x.index];
+void Substitute(isa::Address &x, const std::vector<isa::Address> &table) {
+  if (x.region != Region::Buffer)
+    return;
+  const isa::Address &to = table[x.index];
   x = {to.region, to.index, to.offset + x.offset};
 }
 
-StatusOr<Addressed> PlaceAll(Module& m, const NpuOps& npu, const Target& target, const EmitOptions& options) {
+StatusOr<Addressed> PlaceAll(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options) {
   // Less and less planned SRAM until every segment's buffers find room.
   for (double share : {1.0, 0.95, 0.9, 0.82, 0.75, 0.6, 0.45, 0.3, 0.2}) {
     for (bool keep : {true, false}) {
-      if (!keep && options.opt_level > 0 && share > 0.5) continue;
-      if (keep && options.opt_level == 0) continue;
+      if (!keep && options.opt_level > 0 && share > 0.5)
+        continue;
+      if (keep && options.opt_level == 0)
+        continue;
       StatusOr<Program> p = tile::TileModule(m, npu, target, {share, keep});
       if (!p.ok()) {
         // A layer may fit only when nothing else is kept on chip: go on; the last word is the smallest attempt's.
-        if (!keep && share <= 0.2) return p.status();
-        if (options.opt_level == 0 && share >= 1.0) return p.status();
+        if (!keep && share <= 0.2)
+          return p.status();
+        if (options.opt_level == 0 && share >= 1.0)
+          return p.status();
         if (keep) {
           StatusOr<Program> again = tile::TileModule(m, npu, target, {1.0, false});
-          if (!again.ok()) return again.status();
+          if (!again.ok())
+            return again.status();
           p = std::move(again);
         } else {
           continue;
@@ -102,21 +114,27 @@ StatusOr<Addressed> PlaceAll(Module& m, const NpuOps& npu, const Target& target,
       a.program = *std::move(p);
       a.address.resize(a.program.buffers.size());
       bool fits = true;
-      auto space_of = [&](const isa::Address& x) { return a.program.buffers[x.index].space == Space::Sram ? Region::Sram : Region::Arena; };
-      for (auto& step : a.program.steps) {
-        auto* segment = std::get_if<program::NpuSegment>(&step);
-        if (!segment) continue;
-        const SramPlan plan = PlanSram(a.program, *segment, target, options.opt_level > 0,
-                                       [&](size_t i) { return timing::EstimateCycles(segment->commands[i], target, space_of); });
+      auto space_of = [&](const isa::Address &x) {
+        return a.program.buffers[x.index].space == Space::Sram ? Region::Sram : Region::Arena;
+      };
+      for (auto &step : a.program.steps) {
+        auto *segment = std::get_if<program::NpuSegment>(&step);
+        if (!segment)
+          continue;
+        const SramPlan plan = PlanSram(a.program, *segment, target, options.opt_level > 0, [&](size_t i) {
+          return timing::EstimateCycles(segment->commands[i], target, space_of);
+        });
         if (!plan.fits) {
           fits = false;
           break;
         }
         a.sram_peak = std::max(a.sram_peak, plan.peak);
         for (size_t b = 0; b < plan.offsets.size(); ++b)
-          if (plan.offsets[b] >= 0) a.address[b] = {Region::Sram, 0, plan.offsets[b]};
+          if (plan.offsets[b] >= 0)
+            a.address[b] = {Region::Sram, 0, plan.offsets[b]};
       }
-      if (!fits) continue;
+      if (!fits)
+        continue;
       PlaceDdr(a);
       return a;
     }
@@ -124,49 +142,56 @@ StatusOr<Addressed> PlaceAll(Module& m, const NpuOps& npu, const Target& target,
   return Error("E0406", "the layers' tiles do not fit the on-chip memory together", "use a target with more SRAM");
 }
 
-}  // namespace
+} // namespace
 
-StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, const EmitOptions& options, ThreadPool* threads) {
+StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options,
+                          ThreadPool *threads) {
   tile::MakeOutputsOwn(m);
-  Graph& g = m.main();
+  Graph &g = m.main();
   NPUC_ASSIGN_OR_RETURN(Addressed a, PlaceAll(m, npu, target, options));
-  Program& p = a.program;
+  Program &p = a.program;
 
   EmitResult r;
-  ModelFile& file = r.file;
+  ModelFile &file = r.file;
   file.target_name = target.name;
   file.target_text = target.ToCanonicalYaml();
   file.sram_bytes = target.sram.bytes;
   file.arena_bytes = a.arena_bytes;
   r.sram_peak = a.sram_peak;
-  for (const OnnxNode& n : m.onnx_nodes()) file.origins.push_back(n.id);
+  for (const OnnxNode &n : m.onnx_nodes())
+    file.origins.push_back(n.id);
 
   // --- slots: values that only the host sees, and those without a static shape ---
-  llvm::DenseMap<const Value*, int> slots;
-  auto slot = [&](const Value* v) { return slots.try_emplace(v, static_cast<int>(slots.size())).first->second; };
-  auto in_memory = [&](const Value* v) { return p.places.count(v) != 0; };
-  auto io = [&](const Value* v, const std::string& name) {
+  llvm::DenseMap<const Value *, int> slots;
+  auto slot = [&](const Value *v) { return slots.try_emplace(v, static_cast<int>(slots.size())).first->second; };
+  auto in_memory = [&](const Value *v) { return p.places.count(v) != 0; };
+  auto io = [&](const Value *v, const std::string &name) {
     container::IoTensor t;
     t.name = name;
     t.type = v->type();
-    if (in_memory(v)) t.bytes = program::StorageBytes(v->type(), target);
-    else t.slot = slot(v);
+    if (in_memory(v))
+      t.bytes = program::StorageBytes(v->type(), target);
+    else
+      t.slot = slot(v);
     return t;
   };
-  for (unsigned i = 0; i < g.num_inputs(); ++i) file.inputs.push_back(io(g.input(i), g.input(i)->name()));
-  for (unsigned i = 0; i < g.num_outputs(); ++i) file.outputs.push_back(io(g.output(i), g.output_names()[i]));
+  for (unsigned i = 0; i < g.num_inputs(); ++i)
+    file.inputs.push_back(io(g.input(i), g.input(i)->name()));
+  for (unsigned i = 0; i < g.num_outputs(); ++i)
+    file.outputs.push_back(io(g.output(i), g.output_names()[i]));
 
   // --- const region: the program's buffers, then what host steps add ---
   for (size_t i = 0; i < p.buffers.size(); ++i) {
-    const Buffer& b = p.buffers[i];
-    if (b.space != Space::Const || b.bytes == 0) continue;
+    const Buffer &b = p.buffers[i];
+    if (b.space != Space::Const || b.bytes == 0)
+      continue;
     ModelFile::Piece piece;
     piece.offset = a.address[i].offset;
     piece.bytes = b.bytes;
     if (b.data) {
       piece.data = b.data;
     } else {
-      std::shared_ptr<uint8_t> bytes(static_cast<uint8_t*>(std::calloc(b.bytes, 1)), std::free);
+      std::shared_ptr<uint8_t> bytes(static_cast<uint8_t *>(std::calloc(b.bytes, 1)), std::free);
       NPUC_CHECK(bytes != nullptr, "out of memory: {} bytes", b.bytes);
       piece.data = bytes.get();
       piece.owner = bytes;
@@ -174,22 +199,25 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
     file.const_pieces.push_back(std::move(piece));
   }
   {
-    std::vector<std::pair<const Buffer*, uint8_t*>> work;
+    std::vector<std::pair<const Buffer *, uint8_t *>> work;
     size_t k = 0;
-    for (const Buffer& b : p.buffers) {
-      if (b.space != Space::Const || b.bytes == 0) continue;
-      if (!b.data) work.push_back({&b, const_cast<uint8_t*>(file.const_pieces[k].data)});
+    for (const Buffer &b : p.buffers) {
+      if (b.space != Space::Const || b.bytes == 0)
+        continue;
+      if (!b.data)
+        work.push_back({&b, const_cast<uint8_t *>(file.const_pieces[k].data)});
       ++k;
     }
     auto fill = [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i) work[i].first->fill(work[i].second);
+      for (size_t i = begin; i < end; ++i)
+        work[i].first->fill(work[i].second);
     };
     threads ? threads->ParallelFor(work.size(), 1, fill) : fill(0, work.size());
   }
   file.const_bytes = a.const_bytes;
 
   // --- layers ---
-  for (const program::Layer& l : p.layers) {
+  for (const program::Layer &l : p.layers) {
     container::Layer c;
     c.id = static_cast<uint32_t>(file.layers.size());
     c.name = l.name;
@@ -200,19 +228,20 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
   }
 
   // --- steps ---
-  llvm::DenseMap<const uint8_t*, int64_t> external;  // host constants already in the const section, by address
-  std::vector<uint32_t> step_index;  // program step -> file step (empty segments vanish)
+  llvm::DenseMap<const uint8_t *, int64_t> external; // host constants already in the const section, by address
+  std::vector<uint32_t> step_index;                  // program step -> file step (empty segments vanish)
   std::vector<bool> empty;
-  for (auto& step : p.steps) {
+  for (auto &step : p.steps) {
     step_index.push_back(static_cast<uint32_t>(file.steps.size()));
-    if (auto* segment = std::get_if<program::NpuSegment>(&step)) {
+    if (auto *segment = std::get_if<program::NpuSegment>(&step)) {
       empty.push_back(segment->commands.empty());
-      if (empty.back()) continue;
+      if (empty.back())
+        continue;
       container::NpuStep npu_step;
-      isa::Stream& stream = npu_step.stream;
+      isa::Stream &stream = npu_step.stream;
       stream = std::move(segment->commands);
-      for (isa::Command& c : stream) {
-        isa::ForEachAddress(c, [&](isa::Address& x) { Substitute(x, a.address); });
+      for (isa::Command &c : stream) {
+        isa::ForEachAddress(c, [&](isa::Address &x) { Substitute(x, a.address); });
         ++r.layers[c.layer].commands;
       }
       verify::DeriveWaits(stream);
@@ -222,15 +251,16 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
       continue;
     }
     empty.push_back(false);
-    const auto& host = std::get<program::HostSegment>(step);
+    const auto &host = std::get<program::HostSegment>(step);
     const HostGraph h = ExtractHostGraph(g, host.nodes);
     container::HostStep out;
-    auto binding = [&](const Value* v, const Value* inner) {
+    auto binding = [&](const Value *v, const Value *inner) {
       HostBinding b;
       b.name = inner->name();
       b.type = inner->type();
       if (in_memory(v)) {
-        NPUC_CHECK(v->type().layout() == Layout::RowMajor, "host step reads '{}' in layout {}", v->name(), Name(v->type().layout()));
+        NPUC_CHECK(v->type().layout() == Layout::RowMajor, "host step reads '{}' in layout {}", v->name(),
+                   Name(v->type().layout()));
         b.address = p.places[v].view.address;
         Substitute(b.address, a.address);
       } else {
@@ -238,22 +268,27 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
       }
       return b;
     };
-    const Graph& hg = h.module->main();
-    for (size_t i = 0; i < h.inputs.size(); ++i) out.inputs.push_back(binding(h.inputs[i], hg.input(i)));
-    for (size_t i = 0; i < h.outputs.size(); ++i) out.outputs.push_back(binding(h.outputs[i], hg.output(i)));
-    for (const Node* n : host.nodes) {
-      auto note = [&](const Node& inner) {
-        if (inner.is_constant() || inner.is_return()) return;
+    const Graph &hg = h.module->main();
+    for (size_t i = 0; i < h.inputs.size(); ++i)
+      out.inputs.push_back(binding(h.inputs[i], hg.input(i)));
+    for (size_t i = 0; i < h.outputs.size(); ++i)
+      out.outputs.push_back(binding(h.outputs[i], hg.output(i)));
+    for (const Node *n : host.nodes) {
+      auto note = [&](const Node &inner) {
+        if (inner.is_constant() || inner.is_return())
+          return;
         container::HostStep::NodeInfo info;
         info.op = inner.op().name;
         info.origins.assign(inner.origin().begin(), inner.origin().end());
         out.nodes.push_back(std::move(info));
       };
       note(*n);
-      for (unsigned i = 0; i < n->num_bodies(); ++i) WalkNodes(std::as_const(*n->body(i)), note);
+      for (unsigned i = 0; i < n->num_bodies(); ++i)
+        WalkNodes(std::as_const(*n->body(i)), note);
     }
-    const ExternalWriter write_external = [&](const Tensor& t) -> std::optional<ExternalRange> {
-      if (t.dtype() == DType::String || t.is_splat() || t.num_stored_bytes() < kExternalBytes) return std::nullopt;
+    const ExternalWriter write_external = [&](const Tensor &t) -> std::optional<ExternalRange> {
+      if (t.dtype() == DType::String || t.is_splat() || t.num_stored_bytes() < kExternalBytes)
+        return std::nullopt;
       auto [it, fresh] = external.try_emplace(t.bytes(), file.const_bytes);
       if (fresh) {
         ModelFile::Piece piece;
@@ -273,8 +308,9 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
   file.num_slots = static_cast<int>(slots.size());
 
   // --- captures: only what lies in memory when its layer ends ---
-  for (const program::Capture& c : p.captures) {
-    if (empty[c.step]) continue;  // nothing is computed: the tensor is another one's bytes
+  for (const program::Capture &c : p.captures) {
+    if (empty[c.step])
+      continue; // nothing is computed: the tensor is another one's bytes
     container::Capture out;
     out.name = c.value->name();
     out.type = c.value->type();
@@ -287,4 +323,4 @@ StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, co
   return r;
 }
 
-}  // namespace npuc::emit
+} // namespace npuc::emit

@@ -1,5 +1,5 @@
-// Emission: a placed, laid-out Module becomes a model file. Tiles it, gives every buffer an address, derives every wait from the byte sets
-// of the commands, packs the constants, and writes host steps as IR text.
+// Emission: a placed, laid-out Module becomes a model file. Tiles it, gives every buffer an address, derives every wait
+// from the byte sets of the commands, packs the constants, and writes host steps as IR text.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,30 @@
 namespace npuc::emit {
 
 struct EmitOptions {
-  int opt_level = 2;  // 0: nothing stays on chip between layers, nothing runs ahead
+  int opt_level = 2; // 0: nothing stays on chip between layers, nothing runs ahead
 };
 
 // One row per NPU layer, in order; index = container::Layer::id.
 struct LayerInfo {
-  const Node* node = nullptr;  // the IR node (may be a Fused); lives as long as the Module
-  int64_t tiles = 0;           // compute commands
+  const Node *node = nullptr; // the IR node (may be a Fused); lives as long as the Module
+  int64_t tiles = 0;          // compute commands
   int64_t commands = 0;
 };
 
 struct HostStepInfo {
-  std::vector<const Node*> nodes;
+  std::vector<const Node *> nodes;
 };
 
 struct EmitResult {
   container::ModelFile file;
   std::vector<LayerInfo> layers;
-  std::vector<HostStepInfo> host_steps;          // in order of the host steps among file.steps
-  std::vector<timing::Timeline> timelines;       // one per NPU step, in order
-  int64_t sram_peak = 0;                         // bytes
+  std::vector<HostStepInfo> host_steps;    // in order of the host steps among file.steps
+  std::vector<timing::Timeline> timelines; // one per NPU step, in order
+  int64_t sram_peak = 0;                   // bytes
 };
 
 // Changes the module only by MakeOutputsOwn. Errors: with node context.
-StatusOr<EmitResult> Emit(Module& m, const NpuOps& npu, const Target& target, const EmitOptions& options, ThreadPool* threads);
+StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options,
+                          ThreadPool *threads);
 
-}  // namespace npuc::emit
+} // namespace npuc::emit

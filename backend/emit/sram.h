@@ -11,13 +11,13 @@ namespace npuc::emit {
 
 struct SramPlan {
   bool fits = false;
-  std::vector<int64_t> offsets;  // by BufferId; -1 where the segment does not use the buffer
+  std::vector<int64_t> offsets; // by BufferId; -1 where the segment does not use the buffer
   int64_t peak = 0;
 };
 
-// `cycles(i)`: estimated time of command i on its own. With `run_ahead`, buffers of transfers stay reserved long enough for the transfer to
-// overlap computation; where that does not fit, less of it.
-SramPlan PlanSram(const program::Program& p, const program::NpuSegment& segment, const Target& target, bool run_ahead,
-                  const std::function<double(size_t)>& cycles);
+// `cycles(i)`: estimated time of command i on its own. With `run_ahead`, buffers of transfers stay reserved long enough
+// for the transfer to overlap computation; where that does not fit, less of it.
+SramPlan PlanSram(const program::Program &p, const program::NpuSegment &segment, const Target &target, bool run_ahead,
+                  const std::function<double(size_t)> &cycles);
 
-}  // namespace npuc::emit
+} // namespace npuc::emit

@@ -1,7 +1,9 @@
-// Where Resize reads: one definition for interpreter, executor, tiling and verifier, so that they agree to the last bit.
+// Where Resize reads: one definition for interpreter, executor, tiling and verifier, so that they agree to the last
+// bit.
 //
-// Source coordinates are worked out in double from the scale as ONNX has it (output over input; a `scales` operand gives an f32, `sizes` the quotient
-// of the extents), as the operator's reference implementation does; weights are rounded to f32 once, and elements are mixed in f32, W first, then H.
+// Source coordinates are worked out in double from the scale as ONNX has it (output over input; a `scales` operand
+// gives an f32, `sizes` the quotient of the extents), as the operator's reference implementation does; weights are
+// rounded to f32 once, and elements are mixed in f32, W first, then H.
 #pragma once
 
 #include <algorithm>
@@ -16,33 +18,42 @@ namespace npuc {
 
 // By ONNX's name; nullopt for tf_half_pixel_for_nn and tf_crop_and_resize, which the NPU does not have.
 inline std::optional<isa::Coordinates> ResizeCoordinatesOf(std::string_view s) {
-  if (s == "half_pixel") return isa::Coordinates::HalfPixel;
-  if (s == "half_pixel_symmetric") return isa::Coordinates::HalfPixelSymmetric;
-  if (s == "pytorch_half_pixel") return isa::Coordinates::PytorchHalfPixel;
-  if (s == "align_corners") return isa::Coordinates::AlignCorners;
-  if (s == "asymmetric") return isa::Coordinates::Asymmetric;
+  if (s == "half_pixel")
+    return isa::Coordinates::HalfPixel;
+  if (s == "half_pixel_symmetric")
+    return isa::Coordinates::HalfPixelSymmetric;
+  if (s == "pytorch_half_pixel")
+    return isa::Coordinates::PytorchHalfPixel;
+  if (s == "align_corners")
+    return isa::Coordinates::AlignCorners;
+  if (s == "asymmetric")
+    return isa::Coordinates::Asymmetric;
   return std::nullopt;
 }
 
 struct ResizeAxis {
   isa::Coordinates coordinates = isa::Coordinates::HalfPixel;
   double scale = 1;
-  int64_t in = 1, out = 1;  // extents of the whole axis
+  int64_t in = 1, out = 1; // extents of the whole axis
 };
 
-inline double ResizeCoordinate(const ResizeAxis& a, int64_t o) {
+inline double ResizeCoordinate(const ResizeAxis &a, int64_t o) {
   const double x = static_cast<double>(o), extent = static_cast<double>(a.in), length = a.scale * extent;
   switch (a.coordinates) {
-    case isa::Coordinates::AlignCorners: return length == 1 || a.out == 1 ? 0 : x * (extent - 1) / (length - 1);
-    case isa::Coordinates::Asymmetric: return x / a.scale;
-    case isa::Coordinates::PytorchHalfPixel:
-      if (length <= 1) return 0;
-      break;
-    case isa::Coordinates::HalfPixelSymmetric: {
-      const double adjustment = static_cast<double>(a.out) / length;
-      return extent / 2 * (1 - adjustment) + (x + 0.5) / a.scale - 0.5;
-    }
-    case isa::Coordinates::HalfPixel: break;
+  case isa::Coordinates::AlignCorners:
+    return length == 1 || a.out == 1 ? 0 : x * (extent - 1) / (length - 1);
+  case isa::Coordinates::Asymmetric:
+    return x / a.scale;
+  case isa::Coordinates::PytorchHalfPixel:
+    if (length <= 1)
+      return 0;
+    break;
+  case isa::Coordinates::HalfPixelSymmetric: {
+    const double adjustment = static_cast<double>(a.out) / length;
+    return extent / 2 * (1 - adjustment) + (x + 0.5) / a.scale - 0.5;
+  }
+  case isa::Coordinates::HalfPixel:
+    break;
   }
   return (x + 0.5) / a.scale - 0.5;
 }
@@ -55,12 +66,13 @@ struct ResizeSource {
 
 inline int64_t ResizeNearest(isa::Nearest mode, double at) {
   const double low = std::floor(at), ratio = at - low;
-  const bool up = ratio != 0 && (mode == isa::Nearest::Ceil || (mode == isa::Nearest::RoundPreferFloor && ratio > 0.5) ||
-                                 (mode == isa::Nearest::RoundPreferCeil && ratio >= 0.5));
+  const bool up =
+      ratio != 0 && (mode == isa::Nearest::Ceil || (mode == isa::Nearest::RoundPreferFloor && ratio > 0.5) ||
+                     (mode == isa::Nearest::RoundPreferCeil && ratio >= 0.5));
   return static_cast<int64_t>(low) + up;
 }
 
-inline ResizeSource ResizeSourceOf(const ResizeAxis& a, isa::ResizeKind kind, isa::Nearest mode, int64_t o) {
+inline ResizeSource ResizeSourceOf(const ResizeAxis &a, isa::ResizeKind kind, isa::Nearest mode, int64_t o) {
   const double at = ResizeCoordinate(a, o);
   auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i, 0, a.in - 1); };
   if (kind == isa::ResizeKind::Nearest) {
@@ -74,7 +86,8 @@ inline ResizeSource ResizeSourceOf(const ResizeAxis& a, isa::ResizeKind kind, is
 
 // A source of weight 0 does not count, not even an infinity.
 inline float ResizeMix(float a, float b, float f) {
-  if (f == 0.0f) return a;
+  if (f == 0.0f)
+    return a;
   const float w = 1.0f - f;
   return w == 0.0f ? b : w * a + f * b;
 }
@@ -84,4 +97,4 @@ inline double ResizeScale(float field, int64_t in, int64_t out) {
   return field == 0.0f ? static_cast<double>(out) / static_cast<double>(in) : static_cast<double>(field);
 }
 
-}  // namespace npuc
+} // namespace npuc

@@ -9,23 +9,23 @@
 namespace npuc::isa {
 
 enum class Region : uint8_t {
-  Const = 0,   // DDR, read-only
-  Arena = 1,   // DDR
-  Sram = 2,    // on chip
-  Io = 3,      // DDR, one per model input/output: `index`
-  Buffer = 4,  // symbolic, before addresses: `index` is a program::BufferId. Never encoded.
+  Const = 0,  // DDR, read-only
+  Arena = 1,  // DDR
+  Sram = 2,   // on chip
+  Io = 3,     // DDR, one per model input/output: `index`
+  Buffer = 4, // symbolic, before addresses: `index` is a program::BufferId. Never encoded.
 };
 
 struct Address {
   Region region = Region::Sram;
-  uint32_t index = 0;  // Io: which; Buffer: which; else 0
-  int64_t offset = 0;  // bytes
-  bool operator==(const Address&) const = default;
+  uint32_t index = 0; // Io: which; Buffer: which; else 0
+  int64_t offset = 0; // bytes
+  bool operator==(const Address &) const = default;
 };
 
 enum class Tail : uint8_t {
-  Keep = 0,  // lanes outside [c0, c0 + c) are left untouched
-  Fill = 1,  // lanes after the last element of the last block are written with the tensor's zero
+  Keep = 0, // lanes outside [c0, c0 + c) are left untouched
+  Fill = 1, // lanes after the last element of the last block are written with the tensor's zero
 };
 
 // element (n, h, w, c): lane l = (c0 + c) % c_block, block b = (c0 + c) / c_block
@@ -59,7 +59,7 @@ struct View {
     v.c = cc;
     return v;
   }
-  bool operator==(const View&) const = default;
+  bool operator==(const View &) const = default;
 };
 
 // Dense views at an address. NHWC: c_block = c. Packed without gaps.
@@ -72,6 +72,6 @@ View BlockedView(Address a, DType t, int64_t n, int64_t h, int64_t w, int64_t c,
 struct ByteRange {
   int64_t lo = 0, hi = 0;
 };
-ByteRange BoundingBytes(const View& v);
+ByteRange BoundingBytes(const View &v);
 
-}  // namespace npuc::isa
+} // namespace npuc::isa

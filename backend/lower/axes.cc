@@ -11,25 +11,31 @@ namespace npuc::lower {
 using isa::View;
 using program::Box;
 
-std::vector<AxisPiece> PiecesOverAxes(llvm::ArrayRef<Strided> tensors, const std::vector<bool>& chosen, const Target& target, int64_t max_pieces) {
+std::vector<AxisPiece> PiecesOverAxes(llvm::ArrayRef<Strided> tensors, const std::vector<bool> &chosen,
+                                      const Target &target, int64_t max_pieces) {
   struct Axis {
     int64_t extent;
     bool chosen;
-    llvm::SmallVector<int64_t, 4> strides;  // per tensor
+    llvm::SmallVector<int64_t, 4> strides; // per tensor
   };
   std::vector<Axis> axes;
-  const Strided& first = tensors[0];
+  const Strided &first = tensors[0];
   for (size_t i = 0; i < first.dims.size(); ++i) {
-    if (first.dims[i] == 1) continue;
+    if (first.dims[i] == 1)
+      continue;
     Axis a{first.dims[i], chosen[i], {}};
-    for (const Strided& t : tensors) a.strides.push_back(t.strides[i]);
+    for (const Strided &t : tensors)
+      a.strides.push_back(t.strides[i]);
     axes.push_back(std::move(a));
   }
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return std::abs(a.strides[0]) > std::abs(b.strides[0]); });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis &a, const Axis &b) { return std::abs(a.strides[0]) > std::abs(b.strides[0]); });
   std::vector<Axis> merged;
-  for (Axis& a : axes) {
-    bool continues = !merged.empty() && merged.back().chosen == a.chosen && merged.back().extent * a.extent <= target.limits.dims_max;
-    for (size_t k = 0; continues && k < tensors.size(); ++k) continues = merged.back().strides[k] == a.strides[k] * a.extent;
+  for (Axis &a : axes) {
+    bool continues = !merged.empty() && merged.back().chosen == a.chosen &&
+                     merged.back().extent * a.extent <= target.limits.dims_max;
+    for (size_t k = 0; continues && k < tensors.size(); ++k)
+      continues = merged.back().strides[k] == a.strides[k] * a.extent;
     if (continues) {
       a.extent *= merged.back().extent;
       merged.back() = std::move(a);
@@ -40,18 +46,22 @@ std::vector<AxisPiece> PiecesOverAxes(llvm::ArrayRef<Strided> tensors, const std
   std::vector<Axis> loops;
   int64_t count = 1;
   while (merged.size() > 4) {
-    auto it = std::find_if(merged.begin(), merged.end(), [](const Axis& a) { return !a.chosen; });
-    if (it == merged.end()) return {};
+    auto it = std::find_if(merged.begin(), merged.end(), [](const Axis &a) { return !a.chosen; });
+    if (it == merged.end())
+      return {};
     count *= it->extent;
     loops.push_back(std::move(*it));
     merged.erase(it);
   }
-  if (count > max_pieces) return {};
-  while (merged.size() < 4) merged.insert(merged.begin(), Axis{1, false, llvm::SmallVector<int64_t, 4>(tensors.size(), 0)});
+  if (count > max_pieces)
+    return {};
+  while (merged.size() < 4)
+    merged.insert(merged.begin(), Axis{1, false, llvm::SmallVector<int64_t, 4>(tensors.size(), 0)});
 
   AxisPiece base;
   for (int a = 0; a < 4; ++a)
-    if (merged[a].chosen) base.axes |= static_cast<uint8_t>(1 << a);
+    if (merged[a].chosen)
+      base.axes |= static_cast<uint8_t>(1 << a);
   std::vector<AxisPiece> pieces;
   for (int64_t i = 0; i < count; ++i) {
     AxisPiece p = base;
@@ -79,9 +89,12 @@ std::vector<AxisPiece> PiecesOverAxes(llvm::ArrayRef<Strided> tensors, const std
 }
 
 View WithoutAxes(View v, uint8_t axes) {
-  if (axes & isa::kAxisN) v.n = 1;
-  if (axes & isa::kAxisH) v.h = 1;
-  if (axes & isa::kAxisW) v.w = 1;
+  if (axes & isa::kAxisN)
+    v.n = 1;
+  if (axes & isa::kAxisH)
+    v.h = 1;
+  if (axes & isa::kAxisW)
+    v.w = 1;
   if (axes & isa::kAxisC) {
     v.c = 1;
     v.c_block = 1;
@@ -90,20 +103,22 @@ View WithoutAxes(View v, uint8_t axes) {
   return v;
 }
 
-std::optional<Strided> BroadcastTo(const Strided& t, llvm::ArrayRef<int64_t> dims) {
-  if (t.dims.size() > dims.size()) return std::nullopt;
+std::optional<Strided> BroadcastTo(const Strided &t, llvm::ArrayRef<int64_t> dims) {
+  if (t.dims.size() > dims.size())
+    return std::nullopt;
   Strided r = t;
   r.dims.assign(dims.begin(), dims.end());
   r.strides.assign(dims.size(), 0);
   const size_t lead = dims.size() - t.dims.size();
   for (size_t i = 0; i < t.dims.size(); ++i) {
-    if (t.dims[i] != 1 && t.dims[i] != dims[lead + i]) return std::nullopt;
+    if (t.dims[i] != 1 && t.dims[i] != dims[lead + i])
+      return std::nullopt;
     r.strides[lead + i] = t.dims[i] == 1 ? 0 : t.strides[i];
   }
   return r;
 }
 
-Box Whole(const Box& b, const View& v, uint8_t axes) {
+Box Whole(const Box &b, const View &v, uint8_t axes) {
   Box r = b;
   const auto dims = program::DimsOf(v);
   for (int a = 0; a < 4; ++a)
@@ -114,10 +129,11 @@ Box Whole(const Box& b, const View& v, uint8_t axes) {
   return r;
 }
 
-Strided FloatConstant(LowerContext& ctx, const Value* v) {
+Strided FloatConstant(LowerContext &ctx, const Value *v) {
   v = ctx.Resolve(v);
-  const Type& t = v->type();
-  if (!t.is_quantized() && (t.dtype() == DType::F32 || t.dtype() == DType::F16)) return StridedOf(ctx.ConstView(v), t);
+  const Type &t = v->type();
+  if (!t.is_quantized() && (t.dtype() == DType::F32 || t.dtype() == DType::F16))
+    return StridedOf(ctx.ConstView(v), t);
   NPUC_CHECK(t.is_quantized(), "constant '{}' of {}", v->name(), t.ToString());
   const Tensor tensor = *v->constant();
   const int64_t n = tensor.num_elements();
@@ -128,7 +144,7 @@ Strided FloatConstant(LowerContext& ctx, const Value* v) {
     slices = tensor.dims()[q->axis];
     inner = NumElements(tensor.dims().drop_front(q->axis + 1));
   }
-  const program::BufferId buffer = ctx.AddConst(n * 4, v->name() + "/f32", [tensor, q, n, inner, slices](uint8_t* dst) {
+  const program::BufferId buffer = ctx.AddConst(n * 4, v->name() + "/f32", [tensor, q, n, inner, slices](uint8_t *dst) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t s = q->per_tensor() ? 0 : i / inner % slices;
       const float f = static_cast<float>(tensor.AsInt(i) - q->zero_point(s)) * q->scale(s);
@@ -139,8 +155,12 @@ Strided FloatConstant(LowerContext& ctx, const Value* v) {
   return StridedOf(program::ViewOfType(f32, {isa::Region::Buffer, buffer, 0}, ctx.target()), f32);
 }
 
-int64_t BlockBudget(const LowerContext& ctx, int64_t least) { return least <= ctx.budget() / 2 ? ctx.budget() / 2 : ctx.budget(); }
+int64_t BlockBudget(const LowerContext &ctx, int64_t least) {
+  return least <= ctx.budget() / 2 ? ctx.budget() / 2 : ctx.budget();
+}
 
-int64_t MaxWorkingBytes(const Target& t) { return t.sram.bytes / 2; }
+int64_t MaxWorkingBytes(const Target &t) {
+  return t.sram.bytes / 2;
+}
 
-}  // namespace npuc::lower
+} // namespace npuc::lower

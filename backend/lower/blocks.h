@@ -8,15 +8,17 @@
 namespace npuc::lower {
 
 struct BlockLimits {
-  int64_t bytes = 0;                 // SRAM for one block's fetched and stored tiles
-  std::array<bool, 4> split{true, true, true, true};  // axes that may be split
-  // Pieces worth having even when all fits, so that neighbours in time overlap: blocks of at least this many elements. 0: one block.
+  int64_t bytes = 0;                                 // SRAM for one block's fetched and stored tiles
+  std::array<bool, 4> split{true, true, true, true}; // axes that may be split
+  // Pieces worth having even when all fits, so that neighbours in time overlap: blocks of at least this many elements.
+  // 0: one block.
   int64_t overlap_elements = 16384;
 };
 
-// Calls fn(box) for boxes that tile `dims` in order. A box's bytes(box) fits limits.bytes; axes are split from N to C, C only when nothing else is
-// left. Error E0405 when a box of one element along every splittable axis is still too big.
-Status ForEachBlock(const std::array<int64_t, 4>& dims, const BlockLimits& limits, const std::function<int64_t(const program::Box&)>& bytes,
-                    const std::function<void(const program::Box&)>& fn);
+// Calls fn(box) for boxes that tile `dims` in order. A box's bytes(box) fits limits.bytes; axes are split from N to C,
+// C only when nothing else is left. Error E0405 when a box of one element along every splittable axis is still too big.
+Status ForEachBlock(const std::array<int64_t, 4> &dims, const BlockLimits &limits,
+                    const std::function<int64_t(const program::Box &)> &bytes,
+                    const std::function<void(const program::Box &)> &fn);
 
-}  // namespace npuc::lower
+} // namespace npuc::lower

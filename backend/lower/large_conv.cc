@@ -1,12 +1,13 @@
 // Convolutions beyond the machine's limits, as accumulated steps over one output tile (start, continue, finish):
 //
-//   stride = kernel, no padding (patch embedding)   one step a kernel row: KW pixels of C channels are one row of KW * C channels in NHWC
-//   kernel above the limit                          one step a piece of the kernel within the limit, its padding shifted
-//   stride or dilation above the limit              one step a tap: a 1x1 kernel over every stride-th pixel
+//   stride = kernel, no padding (patch embedding)   one step a kernel row: KW pixels of C channels are one row of KW *
+//   C channels in NHWC kernel above the limit                          one step a piece of the kernel within the limit,
+//   its padding shifted stride or dilation above the limit              one step a tap: a 1x1 kernel over every
+//   stride-th pixel
 //
-// Each step sees the input through a view of its own; windows of a step that lie in padding altogether are left out. Integer sums are exact
-// whatever their order; f16 chains run step after step.
-// Blocks of output rows with all their input on chip, chunks of output channels with all steps' weights, tiles of one accumulator bank.
+// Each step sees the input through a view of its own; windows of a step that lie in padding altogether are left out.
+// Integer sums are exact whatever their order; f16 chains run step after step. Blocks of output rows with all their
+// input on chip, chunks of output channels with all steps' weights, tiles of one accumulator bank.
 #include "backend/lower/large_conv.h"
 
 #include <algorithm>
@@ -25,27 +26,29 @@ using isa::ConvMode;
 using isa::View;
 using program::Box;
 
-// One axis of a step: rows `first + v * pitch` of the input are its virtual rows v in [0, extent), convolved as written.
+// One axis of a step: rows `first + v * pitch` of the input are its virtual rows v in [0, extent), convolved as
+// written.
 struct StepAxis {
   int64_t first = 0, pitch = 1, extent = 0;
   int64_t kernel = 1, stride = 1, dilation = 1, pad = 0;
-  int64_t k0 = 0;  // first tap
+  int64_t k0 = 0; // first tap
 };
 
 struct Step {
   StepAxis h, w;
-  bool patch_row = false;  // W is channels: see above
+  bool patch_row = false; // W is channels: see above
 };
 
 struct Need {
-  int64_t start, size, before, after;  // virtual rows present, and padding
-  bool any;                            // some tap is there
+  int64_t start, size, before, after; // virtual rows present, and padding
+  bool any;                           // some tap is there
 };
-Need NeedOf(const StepAxis& a, int64_t first, int64_t count) {
+Need NeedOf(const StepAxis &a, int64_t first, int64_t count) {
   const int64_t lo = first * a.stride - a.pad, hi = lo + (count - 1) * a.stride + (a.kernel - 1) * a.dilation + 1;
   Need n{};
   n.any = lo < a.extent && hi > 0;
-  if (!n.any) return n;
+  if (!n.any)
+    return n;
   n.start = std::max<int64_t>(lo, 0);
   const int64_t end = std::clamp<int64_t>(hi, n.start + 1, a.extent);
   n.size = end - n.start;
@@ -55,7 +58,7 @@ Need NeedOf(const StepAxis& a, int64_t first, int64_t count) {
 }
 
 // Pieces of one axis: by taps when stride or dilation are too large, else by the kernel's limit.
-std::vector<StepAxis> StepsOf(const ConvGeometry& g, int a, int64_t in, int64_t out, const Target& t, bool taps) {
+std::vector<StepAxis> StepsOf(const ConvGeometry &g, int a, int64_t in, int64_t out, const Target &t, bool taps) {
   std::vector<StepAxis> r;
   if (!taps) {
     for (int64_t k = 0; k < g.kernel[a]; k += t.limits.kernel_max[a]) {
@@ -71,10 +74,11 @@ std::vector<StepAxis> StepsOf(const ConvGeometry& g, int a, int64_t in, int64_t 
     return r;
   }
   for (int64_t k = 0; k < g.kernel[a]; ++k) {
-    const int64_t offset = k * g.dilation[a] - g.pad_before[a];  // input row of output row 0
+    const int64_t offset = k * g.dilation[a] - g.pad_before[a]; // input row of output row 0
     const int64_t lo = offset >= 0 ? 0 : CeilDiv(-offset, g.stride[a]);
     const int64_t hi = offset >= in ? 0 : std::min(out, CeilDiv(in - offset, g.stride[a]));
-    if (hi <= lo) continue;
+    if (hi <= lo)
+      continue;
     StepAxis s;
     s.k0 = k;
     s.first = offset + lo * g.stride[a];
@@ -86,33 +90,36 @@ std::vector<StepAxis> StepsOf(const ConvGeometry& g, int a, int64_t in, int64_t 
   return r;
 }
 
-bool OverLimit(const ConvGeometry& g, const Target& t) {
+bool OverLimit(const ConvGeometry &g, const Target &t) {
   for (int a = 0; a < 2; ++a)
-    if (g.stride[a] > t.limits.stride_max[a] || g.dilation[a] > t.limits.dilation_max[a]) return true;
+    if (g.stride[a] > t.limits.stride_max[a] || g.dilation[a] > t.limits.dilation_max[a])
+      return true;
   return false;
 }
 
-bool IsPatch(const ConvGeometry& g, const MxuProblem& p, const Target& t) {
+bool IsPatch(const ConvGeometry &g, const MxuProblem &p, const Target &t) {
   const int64_t channels = g.kernel[1] * p.ic;
-  return p.mode == ConvMode::Dense && g.kernel == g.stride && g.dilation == std::array<int64_t, 2>{1, 1} && g.pad_before == std::array<int64_t, 2>{0, 0} &&
-         channels <= t.limits.dims_max && p.ow * g.kernel[1] <= p.iw &&
+  return p.mode == ConvMode::Dense && g.kernel == g.stride && g.dilation == std::array<int64_t, 2>{1, 1} &&
+         g.pad_before == std::array<int64_t, 2>{0, 0} && channels <= t.limits.dims_max && p.ow * g.kernel[1] <= p.iw &&
          // Pixels side by side: what is fetched lies so on chip.
          (!p.ifm_on_chip || (p.in.c_block == p.in.c && p.in.stride_w == p.in.c * p.in.elem_bytes()));
 }
 
-}  // namespace
+} // namespace
 
-bool NeedsSteps(const ConvGeometry& g, const Target& t) {
+bool NeedsSteps(const ConvGeometry &g, const Target &t) {
   return OverLimit(g, t) || g.kernel[0] > t.limits.kernel_max[0] || g.kernel[1] > t.limits.kernel_max[1];
 }
 
-int64_t NumSteps(const ConvGeometry& g, const Target& t) {
-  if (OverLimit(g, t)) return g.kernel[0] * g.kernel[1];
+int64_t NumSteps(const ConvGeometry &g, const Target &t) {
+  if (OverLimit(g, t))
+    return g.kernel[0] * g.kernel[1];
   return CeilDiv(g.kernel[0], t.limits.kernel_max[0]) * CeilDiv(g.kernel[1], t.limits.kernel_max[1]);
 }
 
-Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& stage, const WeightSource& source, const ChannelData& data, LowerContext& ctx) {
-  const Target& t = ctx.target();
+Status LowerLargeConv(const MxuProblem &p, const ConvGeometry &g, const Stage &stage, const WeightSource &source,
+                      const ChannelData &data, LowerContext &ctx) {
+  const Target &t = ctx.target();
   std::vector<Step> steps;
   WeightSource weights = source;
   const bool patch = IsPatch(g, p, t);
@@ -121,12 +128,16 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
     const Tensor from = source.tensor.Expand();
     Tensor turned = Tensor::Allocate(from.dtype(), {p.oc, g.kernel[0], g.kernel[1], p.ic});
     const int size = ByteSize(from.dtype());
-    uint8_t* to = turned.mutable_bytes();
+    uint8_t *to = turned.mutable_bytes();
     for (int64_t o = 0; o < p.oc; ++o)
       for (int64_t h = 0; h < g.kernel[0]; ++h)
         for (int64_t w = 0; w < g.kernel[1]; ++w)
           for (int64_t c = 0; c < p.ic; ++c, to += size)
-            std::memcpy(to, from.bytes() + (source.base + o * source.s_oc + c * source.s_ic + h * source.s_kh + w * source.s_kw) * size, size);
+            std::memcpy(to,
+                        from.bytes() +
+                            (source.base + o * source.s_oc + c * source.s_ic + h * source.s_kh + w * source.s_kw) *
+                                size,
+                        size);
     weights = WeightSource{turned, 0, g.kernel[0] * g.kernel[1] * p.ic, 1, g.kernel[1] * p.ic, 0};
     for (int64_t h = 0; h < g.kernel[0]; ++h) {
       Step s;
@@ -139,19 +150,22 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
   } else {
     const bool taps = OverLimit(g, t);
     const auto columns = StepsOf(g, 1, p.iw, p.ow, t, taps);
-    for (const StepAxis& h : StepsOf(g, 0, p.ih, p.oh, t, taps))
-      for (const StepAxis& w : columns) steps.push_back({h, w, false});
+    for (const StepAxis &h : StepsOf(g, 0, p.ih, p.oh, t, taps))
+      for (const StepAxis &w : columns)
+        steps.push_back({h, w, false});
   }
-  if (steps.empty()) return absl::InternalError(fmt::format("'{}' sees padding alone", p.name));
+  if (steps.empty())
+    return absl::InternalError(fmt::format("'{}' sees padding alone", p.name));
 
   // Each step as a problem of its own: what packing and sizes need.
   std::vector<MxuProblem> problems;
   std::vector<PackWeights> pack;
   std::vector<isa::Traversal> traversals;
-  for (const Step& s : steps) {
+  for (const Step &s : steps) {
     MxuProblem q = p;
     q.kh = s.h.kernel, q.kw = s.w.kernel;
-    if (patch) q.ic = g.kernel[1] * p.ic;
+    if (patch)
+      q.ic = g.kernel[1] * p.ic;
     WeightSource w = weights;
     w.base += s.h.k0 * w.s_kh + s.w.k0 * w.s_kw;
     // A view of every other pixel is no row of pixels.
@@ -163,19 +177,23 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
   // Sizes. Rows of input that output rows [r, r + n) need, over all steps.
   auto input_rows = [&](int64_t r, int64_t n) {
     int64_t lo = p.ih, hi = 0;
-    for (const Step& s : steps) {
+    for (const Step &s : steps) {
       const Need need = NeedOf(s.h, r, n);
-      if (!need.any) continue;
+      if (!need.any)
+        continue;
       lo = std::min(lo, s.h.first + need.start * s.h.pitch);
       hi = std::max(hi, s.h.first + (need.start + need.size - 1) * s.h.pitch + 1);
     }
     return hi > lo ? std::pair<int64_t, int64_t>{lo, hi} : std::pair<int64_t, int64_t>{0, 1};
   };
   const int64_t unit = p.mode == ConvMode::Grouped ? p.group_oc() : t.mxu.oc;
-  auto step_bytes = [&](size_t s, int64_t oc) { return RoundUp(WeightBytes(problems[s], t, oc, problems[s].group_ic()), 16); };
+  auto step_bytes = [&](size_t s, int64_t oc) {
+    return RoundUp(WeightBytes(problems[s], t, oc, problems[s].group_ic()), 16);
+  };
   auto weight_bytes = [&](int64_t oc) {
     int64_t n = oc * isa::kTableEntryBytes;
-    for (size_t s = 0; s < steps.size(); ++s) n += step_bytes(s, oc);
+    for (size_t s = 0; s < steps.size(); ++s)
+      n += step_bytes(s, oc);
     return n;
   };
   auto block_bytes = [&](int64_t rows) {
@@ -185,7 +203,8 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
       most = std::max(most, hi - lo);
     }
     most = std::min(p.ih, most + p.stride_h);
-    return (p.ifm_on_chip ? 0 : most * p.iw * p.in.c * p.in.elem_bytes()) + (p.ofm_on_chip ? 0 : rows * p.ow * p.oc * ByteSize(p.out)) +
+    return (p.ifm_on_chip ? 0 : most * p.iw * p.in.c * p.in.elem_bytes()) +
+           (p.ofm_on_chip ? 0 : rows * p.ow * p.oc * ByteSize(p.out)) +
            static_cast<int64_t>(p.operand_bytes * static_cast<double>(rows * p.ow * p.oc));
   };
   // The choice that moves the fewest bytes: chunks are loaded once a block unless all are on chip.
@@ -193,24 +212,31 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
   for (int64_t pieces = 1; pieces <= CeilDiv(p.oc, unit); ++pieces) {
     const int64_t c = std::min(p.oc, RoundUp(CeilDiv(p.oc, pieces), unit));
     int64_t rows = p.oh;
-    while (rows > 0 && weight_bytes(c) * (pieces > 1 ? 2 : 1) + block_bytes(rows) > ctx.budget()) rows = rows == 1 ? 0 : CeilDiv(rows, 2);
-    if (rows == 0) continue;
-    const int64_t blocks = CeilDiv(p.oh, rows) * p.n, moved = weight_bytes(p.oc) * (pieces > 1 ? blocks : 1) + blocks * block_bytes(rows);
-    if (best < 0 || moved < best) best = moved, chunk = c, block = rows;
+    while (rows > 0 && weight_bytes(c) * (pieces > 1 ? 2 : 1) + block_bytes(rows) > ctx.budget())
+      rows = rows == 1 ? 0 : CeilDiv(rows, 2);
+    if (rows == 0)
+      continue;
+    const int64_t blocks = CeilDiv(p.oh, rows) * p.n,
+                  moved = weight_bytes(p.oc) * (pieces > 1 ? blocks : 1) + blocks * block_bytes(rows);
+    if (best < 0 || moved < best)
+      best = moved, chunk = c, block = rows;
   }
   if (best < 0)
-    return Error("E0405", fmt::format("the smallest tile of this convolution needs {} bytes of on-chip memory, {} are free", weight_bytes(std::min(unit, p.oc)) + block_bytes(1), ctx.budget()),
+    return Error("E0405",
+                 fmt::format("the smallest tile of this convolution needs {} bytes of on-chip memory, {} are free",
+                             weight_bytes(std::min(unit, p.oc)) + block_bytes(1), ctx.budget()),
                  "use a target with more SRAM, or keep this node on the host with --deny-node");
   const int64_t bank = t.mxu.acc_bytes / 2 / (p.acc == isa::AccType::I48 ? 8 : 4);
   int64_t tile_oc = chunk;
-  while (tile_oc > unit && bank / RoundUp(tile_oc, t.mxu.oc) < std::min<int64_t>(p.ow, 64)) tile_oc = RoundUp(CeilDiv(tile_oc, 2), unit);
+  while (tile_oc > unit && bank / RoundUp(tile_oc, t.mxu.oc) < std::min<int64_t>(p.ow, 64))
+    tile_oc = RoundUp(CeilDiv(tile_oc, 2), unit);
   const int64_t positions = std::max<int64_t>(1, bank / RoundUp(tile_oc, t.mxu.oc));
   const int64_t tile_w = std::min(p.ow, positions), tile_h = std::max<int64_t>(1, std::min(block, positions / tile_w));
 
   // Constants: chunk after chunk, its steps and then its table.
   struct Chunk {
     int64_t oc0, noc, offset, bytes;
-    std::vector<int64_t> step;  // offsets within the chunk
+    std::vector<int64_t> step; // offsets within the chunk
     int64_t table;
   };
   auto layout = std::make_shared<std::vector<Chunk>>();
@@ -227,18 +253,22 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
     layout->push_back(std::move(c));
   }
   std::vector<int64_t> ics;
-  for (const MxuProblem& q : problems) ics.push_back(q.group_ic());
-  const program::BufferId constant = ctx.AddConst(total, p.name + "/weights", [layout, pack, ics, table = MakePackTable(p, data)](uint8_t* dst) {
-    for (const Chunk& c : *layout) {
-      for (size_t s = 0; s < pack.size(); ++s) pack[s](c.oc0, c.noc, 0, ics[s], dst + c.offset + c.step[s]);
-      table(c.oc0, c.noc, dst + c.offset + c.table);
-    }
-  });
+  for (const MxuProblem &q : problems)
+    ics.push_back(q.group_ic());
+  const program::BufferId constant =
+      ctx.AddConst(total, p.name + "/weights", [layout, pack, ics, table = MakePackTable(p, data)](uint8_t *dst) {
+        for (const Chunk &c : *layout) {
+          for (size_t s = 0; s < pack.size(); ++s)
+            pack[s](c.oc0, c.noc, 0, ics[s], dst + c.offset + c.step[s]);
+          table(c.oc0, c.noc, dst + c.offset + c.table);
+        }
+      });
 
   std::vector<View> operand_whole(stage.operands.size());
   for (size_t i = 0; i < stage.operands.size(); ++i) {
     const Box all = Box::All(stage.operands[i].full);
-    if (FetchBytes(ctx, stage.operands[i].full, all) <= std::min<int64_t>(4096, ctx.budget() / 16)) operand_whole[i] = FetchBroadcast(ctx, stage.operands[i].full, all, stage.operands[i].name);
+    if (FetchBytes(ctx, stage.operands[i].full, all) <= std::min<int64_t>(4096, ctx.budget() / 16))
+      operand_whole[i] = FetchBroadcast(ctx, stage.operands[i].full, all, stage.operands[i].name);
   }
 
   int64_t loaded_chunk = -1;
@@ -251,7 +281,7 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
       const Box whole_box{{n, row, 0, 0}, {1, rows, p.ow, p.oc}};
       const View out = ctx.Tile(p.result, whole_box, p.name + "/out");
       for (size_t k = 0; k < layout->size(); ++k) {
-        const Chunk& c = (*layout)[k];
+        const Chunk &c = (*layout)[k];
         if (loaded_chunk != static_cast<int64_t>(k)) {
           loaded = ctx.LoadConst(constant, c.offset, c.bytes, p.name + "/w");
           loaded_chunk = static_cast<int64_t>(k);
@@ -259,22 +289,28 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
         const Box out_box{{n, row, 0, c.oc0}, {1, rows, p.ow, c.noc}};
         std::vector<View> operands;
         for (size_t i = 0; i < stage.operands.size(); ++i)
-          operands.push_back(operand_whole[i].present() ? program::Sub(operand_whole[i], out_box) : FetchBroadcast(ctx, stage.operands[i].full, out_box, stage.operands[i].name));
+          operands.push_back(operand_whole[i].present()
+                                 ? program::Sub(operand_whole[i], out_box)
+                                 : FetchBroadcast(ctx, stage.operands[i].full, out_box, stage.operands[i].name));
         for (int64_t h = 0; h < rows; h += tile_h)
           for (int64_t w = 0; w < p.ow; w += tile_w)
             for (int64_t o = 0; o < c.noc; o += tile_oc) {
-              const int64_t nh = std::min(tile_h, rows - h), nw = std::min(tile_w, p.ow - w), no = std::min(tile_oc, c.noc - o);
+              const int64_t nh = std::min(tile_h, rows - h), nw = std::min(tile_w, p.ow - w),
+                            no = std::min(tile_oc, c.noc - o);
               std::vector<size_t> active;
               for (size_t s = 0; s < steps.size(); ++s)
-                if (NeedOf(steps[s].h, row + h, nh).any && NeedOf(steps[s].w, w, nw).any) active.push_back(s);
-              if (active.empty()) return absl::InternalError(fmt::format("a tile of '{}' sees padding alone", p.name));
+                if (NeedOf(steps[s].h, row + h, nh).any && NeedOf(steps[s].w, w, nw).any)
+                  active.push_back(s);
+              if (active.empty())
+                return absl::InternalError(fmt::format("a tile of '{}' sees padding alone", p.name));
               for (size_t i = 0; i < active.size(); ++i) {
                 const size_t s = active[i];
-                const Step& step = steps[s];
-                const MxuProblem& q = problems[s];
+                const Step &step = steps[s];
+                const MxuProblem &q = problems[s];
                 const Need r = NeedOf(step.h, row + h, nh), cs = NeedOf(step.w, w, nw);
                 View v = in;
-                v.address.offset += (step.h.first + r.start * step.h.pitch - in_lo) * in.stride_h + (step.w.first + cs.start * step.w.pitch) * in.stride_w;
+                v.address.offset += (step.h.first + r.start * step.h.pitch - in_lo) * in.stride_h +
+                                    (step.w.first + cs.start * step.w.pitch) * in.stride_w;
                 v.stride_h = in.stride_h * step.h.pitch;
                 v.stride_w = in.stride_w * step.w.pitch;
                 v.h = static_cast<uint32_t>(r.size);
@@ -284,8 +320,10 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
                   v.c0 = 0;
                   v.c = v.c_block = static_cast<uint32_t>(q.ic);
                 } else if (p.mode != ConvMode::Dense) {
-                  const int64_t per = p.mode == ConvMode::Depthwise ? 1 : p.group_ic(), out_per = p.mode == ConvMode::Depthwise ? 1 : p.group_oc();
-                  v = v.Sub(0, 0, 0, (c.oc0 + o) / out_per * per, 1, v.h, v.w, static_cast<uint32_t>(no / out_per * per));
+                  const int64_t per = p.mode == ConvMode::Depthwise ? 1 : p.group_ic(),
+                                out_per = p.mode == ConvMode::Depthwise ? 1 : p.group_oc();
+                  v = v.Sub(0, 0, 0, (c.oc0 + o) / out_per * per, 1, v.h, v.w,
+                            static_cast<uint32_t>(no / out_per * per));
                 }
                 isa::Conv cmd;
                 cmd.in = v;
@@ -298,17 +336,22 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
                 cmd.table.offset += c.table + o * isa::kTableEntryBytes;
                 cmd.mode = p.mode;
                 cmd.groups = static_cast<uint32_t>(p.mode == ConvMode::Grouped ? no / p.group_oc() : 1);
-                cmd.kernel_h = step.h.kernel, cmd.kernel_w = step.w.kernel, cmd.stride_h = step.h.stride, cmd.stride_w = step.w.stride;
+                cmd.kernel_h = step.h.kernel, cmd.kernel_w = step.w.kernel, cmd.stride_h = step.h.stride,
+                cmd.stride_w = step.w.stride;
                 cmd.dilation_h = step.h.dilation, cmd.dilation_w = step.w.dilation;
                 cmd.pad_top = r.before, cmd.pad_bottom = r.after, cmd.pad_left = cs.before, cmd.pad_right = cs.after;
                 cmd.in_zero = p.in_zero;
                 cmd.acc = p.acc;
                 cmd.traversal = traversals[s];
                 const bool first = i == 0, last = i + 1 == active.size();
-                cmd.accumulate = first && last ? isa::Accumulate::Single : first ? isa::Accumulate::Start : last ? isa::Accumulate::Finish : isa::Accumulate::Continue;
+                cmd.accumulate = first && last ? isa::Accumulate::Single
+                                 : first       ? isa::Accumulate::Start
+                                 : last        ? isa::Accumulate::Finish
+                                               : isa::Accumulate::Continue;
                 if (last) {
                   cmd.stage = stage.ops;
-                  for (size_t j = 0; j < operands.size(); ++j) cmd.operands[j] = {operands[j].Sub(0, h, w, o, 1, nh, nw, no), stage.operands[j].quant};
+                  for (size_t j = 0; j < operands.size(); ++j)
+                    cmd.operands[j] = {operands[j].Sub(0, h, w, o, 1, nh, nw, no), stage.operands[j].quant};
                 }
                 ctx.Mxu(std::move(cmd));
               }
@@ -319,4 +362,4 @@ Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& s
   return absl::OkStatus();
 }
 
-}  // namespace npuc::lower
+} // namespace npuc::lower

@@ -8,11 +8,12 @@ namespace npuc::lower {
 // Bounds of what is taken apart.
 inline constexpr int64_t kMaxSteppedKernel = 64, kMaxSteppedStride = 64, kMaxSteppedDilation = 64, kMaxSteps = 1024;
 
-bool NeedsSteps(const ConvGeometry& g, const Target& t);
+bool NeedsSteps(const ConvGeometry &g, const Target &t);
 // Accumulation steps for a tile, padding aside (a patch embedding takes fewer).
-int64_t NumSteps(const ConvGeometry& g, const Target& t);
+int64_t NumSteps(const ConvGeometry &g, const Target &t);
 
 // `p`, `source` and `data` as for EmitMxu, with the whole kernel's geometry; groups not merged.
-Status LowerLargeConv(const MxuProblem& p, const ConvGeometry& g, const Stage& stage, const WeightSource& source, const ChannelData& data, LowerContext& ctx);
+Status LowerLargeConv(const MxuProblem &p, const ConvGeometry &g, const Stage &stage, const WeightSource &source,
+                      const ChannelData &data, LowerContext &ctx);
 
-}  // namespace npuc::lower
+} // namespace npuc::lower

@@ -1,5 +1,5 @@
-// MatMul and Gemm. A constant second operand makes the product a 1x1 convolution over the rows of A (see mxu.h); a computed one is read
-// as a view, batch item by batch item.
+// MatMul and Gemm. A constant second operand makes the product a 1x1 convolution over the rows of A (see mxu.h); a
+// computed one is read as a view, batch item by batch item.
 //
 //   Gemm: alpha folds into the table's scale (floats), beta and C into its bias; transB into the packing.
 // Leaves alone: Gemm with transA or a C that is not one row; simplify splits those.
@@ -18,30 +18,36 @@ using isa::View;
 using program::Box;
 
 const RuleDoc kRank{"matmul-rank", "operands must have two to four dims", "reshape, or unroll the outer batch dims"};
-const RuleDoc kWeights{"matmul-weights", "a constant second operand must be a matrix of a type the target multiplies (int8, uint8, float16)", "export it as a 2-D initializer"};
-const RuleDoc kWeightAxis{"matmul-weight-axis", "weights must be quantised per tensor or per column", "re-quantise per column"};
-const RuleDoc kBatch{"matmul-batch", "batch dims of a computed second operand must equal the first's, or be 1", "broadcast with Expand first"};
+const RuleDoc kWeights{
+    "matmul-weights",
+    "a constant second operand must be a matrix of a type the target multiplies (int8, uint8, float16)",
+    "export it as a 2-D initializer"};
+const RuleDoc kWeightAxis{"matmul-weight-axis", "weights must be quantised per tensor or per column",
+                          "re-quantise per column"};
+const RuleDoc kBatch{"matmul-batch", "batch dims of a computed second operand must equal the first's, or be 1",
+                     "broadcast with Expand first"};
 const RuleDoc kTransA{"gemm-trans-a", "transA must be 0", "transpose A with a Transpose node"};
 const RuleDoc kAlpha{"gemm-alpha", "alpha and beta of a quantised Gemm must be 1", "fold alpha into the scales"};
 const RuleDoc kBias{"gemm-bias", "C must be a constant with one value per column", "add C with an Add node"};
 const RuleDoc kDynamicB{"gemm-weights", "B must be a constant", "use MatMul for computed matrices"};
 const RuleDoc kSize{"matmul-size", "one row of A and the matching columns of B must fit on chip", "split the product"};
 
-int64_t Estimate(const Node& n, const Target& t, int64_t k) {
+int64_t Estimate(const Node &n, const Target &t, int64_t k) {
   const double macs = static_cast<double>(n.result()->type().shape().num_elements() * k);
   return static_cast<int64_t>(macs / static_cast<double>(t.mxu.px * t.mxu.oc * t.mxu.ic)) + 100;
 }
 
 // [.., M, K] with dense rows as one long matrix.
 View FlattenRows(View v) {
-  if (!program::IsDense(v) || int64_t{v.n} * v.h * v.w > 65536) return v;
+  if (!program::IsDense(v) || int64_t{v.n} * v.h * v.w > 65536)
+    return v;
   v.w = v.n * v.h * v.w;
   v.n = v.h = 1;
   return v;
 }
 
-Status LowerConstant(Stage& stage, const Value* x, const Value* w, WeightSource source, ChannelData data,
-                     LowerContext& ctx) {
+Status LowerConstant(Stage &stage, const Value *x, const Value *w, WeightSource source, ChannelData data,
+                     LowerContext &ctx) {
   MxuProblem p;
   p.matmul = true;
   p.name = stage.result->name();
@@ -51,7 +57,7 @@ Status LowerConstant(Stage& stage, const Value* x, const Value* w, WeightSource 
   p.result = FlattenRows(out);
   bool flat = p.in.w == p.result.w && p.in.h == 1 && p.result.h == 1 && p.in.n == 1 && p.result.n == 1;
   std::vector<Stage::Operand> operands = stage.operands;
-  for (Stage::Operand& o : operands) {
+  for (Stage::Operand &o : operands) {
     // A full-size operand flattens like the result; one row for all stays broadcast.
     const View f = FlattenRows(o.full);
     const bool row = o.full.stride_n == 0 && o.full.stride_h == 0 && o.full.stride_w == 0;
@@ -80,17 +86,18 @@ Status LowerConstant(Stage& stage, const Value* x, const Value* w, WeightSource 
   p.acc = ProveAccumulator(p, source, data);
   NPUC_ASSIGN_OR_RETURN(const MxuTiles tiles, ChooseTiles(p, ctx.target(), ctx.budget()));
   const std::vector<int32_t> zero = data.zero;
-  return EmitMxu(p, tiles, stage, MakePackWeights(p, ctx.target(), std::move(source), zero), MakePackTable(p, std::move(data)), ctx);
+  return EmitMxu(p, tiles, stage, MakePackWeights(p, ctx.target(), std::move(source), zero),
+                 MakePackTable(p, std::move(data)), ctx);
 }
 
 // A x B, both computed. Blocks of rows of A and columns of B; K whole.
-Status LowerDynamic(Stage& stage, const Value* a, const Value* b, LowerContext& ctx) {
-  const Target& t = ctx.target();
+Status LowerDynamic(Stage &stage, const Value *a, const Value *b, LowerContext &ctx) {
+  const Target &t = ctx.target();
   const View av = ctx.ViewOf(a), out = ctx.ViewOf(stage.result);
   const View bv = b->constant() ? ctx.ConstView(b) : ctx.ViewOf(b);
   const int64_t m = out.w, k = av.c, cols = out.c;
   const int64_t acc_bytes = a->type().dtype() == DType::I16 ? 8 : 4;
-  const isa::AccType acc = IsFloat(a->type().dtype()) ? isa::AccType::F32
+  const isa::AccType acc = IsFloat(a->type().dtype())    ? isa::AccType::F32
                            : acc_bytes == 8 || k > 32000 ? isa::AccType::I48
                                                          : isa::AccType::I32;
   const int64_t bank = t.mxu.acc_bytes / 2 / (acc == isa::AccType::I48 ? 8 : 4);
@@ -98,8 +105,9 @@ Status LowerDynamic(Stage& stage, const Value* a, const Value* b, LowerContext& 
   ChannelData data;
   isa::Quant qa = LowerContext::QuantOf(a), qb = LowerContext::QuantOf(b);
   if (a->type().is_quantized()) {
-    const Value* y = stage.anchor->result();
-    data.scale = ProductScales(qa.scale, {qb.scale}, stage.requant ? std::optional<float>(y->type().quant()->scale()) : std::nullopt);
+    const Value *y = stage.anchor->result();
+    data.scale = ProductScales(qa.scale, {qb.scale},
+                               stage.requant ? std::optional<float>(y->type().quant()->scale()) : std::nullopt);
   } else {
     data.scale = {1.0f};
   }
@@ -108,22 +116,26 @@ Status LowerDynamic(Stage& stage, const Value* a, const Value* b, LowerContext& 
   int64_t tm = std::max<int64_t>(1, std::min(m, bank / ((tn + t.mxu.oc - 1) / t.mxu.oc * t.mxu.oc)));
   const int64_t ea = av.elem_bytes(), eb = bv.elem_bytes(), eo = out.elem_bytes();
   auto bytes = [&] {
-    return 2 * ((ctx.OnChip(av) ? 0 : tm * k * ea) + (ctx.OnChip(bv) ? 0 : tn * k * eb) + (ctx.OnChip(out) ? 0 : tm * tn * eo) +
-                static_cast<int64_t>(stage.operands.size()) * tm * tn * 2) +
+    return 2 * ((ctx.OnChip(av) ? 0 : tm * k * ea) + (ctx.OnChip(bv) ? 0 : tn * k * eb) +
+                (ctx.OnChip(out) ? 0 : tm * tn * eo) + static_cast<int64_t>(stage.operands.size()) * tm * tn * 2) +
            tn * isa::kTableEntryBytes;
   };
   while (bytes() > ctx.budget() && (tm > 1 || tn > 1)) {
-    if (tm >= tn && tm > 1) tm = CeilDiv(tm, 2);
-    else tn = CeilDiv(tn, 2);
+    if (tm >= tn && tm > 1)
+      tm = CeilDiv(tm, 2);
+    else
+      tn = CeilDiv(tn, 2);
   }
   if (bytes() > ctx.budget())
-    return Error("E0405", fmt::format("a row of {} elements does not fit the on-chip memory of {} bytes", k, ctx.budget()), "use a target with more SRAM");
+    return Error("E0405",
+                 fmt::format("a row of {} elements does not fit the on-chip memory of {} bytes", k, ctx.budget()),
+                 "use a target with more SRAM");
 
   MxuProblem p;
   p.acc = acc;
   p.oc = tn;
   const program::BufferId table = ctx.AddConst(tn * isa::kTableEntryBytes, stage.result->name() + "/table",
-                                               [pack = MakePackTable(p, data), tn](uint8_t* dst) { pack(0, tn, dst); });
+                                               [pack = MakePackTable(p, data), tn](uint8_t *dst) { pack(0, tn, dst); });
   const isa::Address tab = ctx.LoadConst(table, 0, tn * isa::kTableEntryBytes, stage.result->name() + "/table");
   for (int64_t n = 0; n < out.n; ++n)
     for (int64_t h = 0; h < out.h; ++h) {
@@ -145,7 +157,8 @@ Status LowerDynamic(Stage& stage, const Value* a, const Value* b, LowerContext& 
           mm.acc = acc;
           mm.stage = stage.ops;
           for (size_t i = 0; i < stage.operands.size(); ++i)
-            mm.operands[i] = {FetchBroadcast(ctx, stage.operands[i].full, out_box, stage.operands[i].name), stage.operands[i].quant};
+            mm.operands[i] = {FetchBroadcast(ctx, stage.operands[i].full, out_box, stage.operands[i].name),
+                              stage.operands[i].quant};
           const View result = mm.out;
           ctx.Mxu(std::move(mm));
           ctx.Store(result, out, out_box);
@@ -155,15 +168,18 @@ Status LowerDynamic(Stage& stage, const Value* a, const Value* b, LowerContext& 
   return absl::OkStatus();
 }
 
-bool IsConstantMatrix(const Value* v) { return v->constant() && v->type().shape().rank() == 2; }
+bool IsConstantMatrix(const Value *v) {
+  return v->constant() && v->type().shape().rank() == 2;
+}
 
 class MatMulOp : public LoweredOp {
- public:
-  void Check(const Node& n, const CheckContext& ctx, std::vector<Violation>* out) const override {
+public:
+  void Check(const Node &n, const CheckContext &ctx, std::vector<Violation> *out) const override {
     RuleReport report(out);
     const Value *a = n.operand(0), *b = Outer(n.operand(1));
     const int ra = a->type().shape().rank(), rb = b->type().shape().rank();
-    if (!report.Require(ra >= 2 && ra <= 4 && rb >= 2 && rb <= 4, kRank, "2 to 4", fmt::format("{} and {}", ra, rb))) return;
+    if (!report.Require(ra >= 2 && ra <= 4 && rb >= 2 && rb <= 4, kRank, "2 to 4", fmt::format("{} and {}", ra, rb)))
+      return;
     if (b->constant() && rb == 2) {
       RequireArithmeticTypes(n, ctx, 0b10, report);
       CheckWeights(n, ctx, b, 1, kWeights, kWeightAxis, report);
@@ -177,27 +193,29 @@ class MatMulOp : public LoweredOp {
     report.Require((int64_t{av.c} * (av.elem_bytes() + bv.elem_bytes()) * 2 + 4096) * 2 <= ctx.target.sram.bytes, kSize,
                    std::to_string(ctx.target.sram.bytes / 2), std::to_string(int64_t{av.c} * 4));
   }
-  LayoutRule layout_rule(const Node&) const override { return LayoutRule::RowMajor; }
+  LayoutRule layout_rule(const Node &) const override { return LayoutRule::RowMajor; }
   bool HasOutputStage() const override { return true; }
-  int64_t EstimateCycles(const Node& n, const Target& t) const override {
-    const Shape& s = n.operand(0)->type().shape();
+  int64_t EstimateCycles(const Node &n, const Target &t) const override {
+    const Shape &s = n.operand(0)->type().shape();
     return Estimate(n, t, s[s.rank() - 1].value());
   }
-  Status Lower(const Node& n, LowerContext& ctx) const override { return LowerMatMul(n, ctx); }
+  Status Lower(const Node &n, LowerContext &ctx) const override { return LowerMatMul(n, ctx); }
   std::vector<RuleDoc> rules() const override { return {kRank, kWeights, kWeightAxis, kBatch, kSize}; }
 };
 
 class GemmOp : public LoweredOp {
- public:
-  void Check(const Node& n, const CheckContext& ctx, std::vector<Violation>* out) const override {
+public:
+  void Check(const Node &n, const CheckContext &ctx, std::vector<Violation> *out) const override {
     RuleReport report(out);
     RequireArithmeticTypes(n, ctx, 0b110, report);
     report.Require(n.attrs().Int("transA", 0) == 0, kTransA, "0", "1");
     CheckWeights(n, ctx, n.operand(1), n.attrs().Int("transB", 0) ? 0 : 1, kWeights, kWeightAxis, report);
     const float alpha = n.attrs().Float("alpha", 1), beta = n.attrs().Float("beta", 1);
-    if (n.operand(0)->type().is_quantized()) report.Require(alpha == 1 && beta == 1, kAlpha, "1 and 1", fmt::format("{} and {}", alpha, beta));
-    else report.Require(alpha != 0, kAlpha, "not 0", "0");
-    if (const Value* c = n.operand(2)) {
+    if (n.operand(0)->type().is_quantized())
+      report.Require(alpha == 1 && beta == 1, kAlpha, "1 and 1", fmt::format("{} and {}", alpha, beta));
+    else
+      report.Require(alpha != 0, kAlpha, "not 0", "0");
+    if (const Value *c = n.operand(2)) {
       CheckBias(n, ctx, c, kBias, report);
       const int64_t cols = n.result()->type().shape()[1].value(), count = c->type().shape().num_elements();
       const int rank = c->type().shape().rank();
@@ -205,32 +223,35 @@ class GemmOp : public LoweredOp {
       report.Require(row, kBias, fmt::format("[{}]", cols), c->type().shape().ToString());
     }
   }
-  LayoutRule layout_rule(const Node&) const override { return LayoutRule::RowMajor; }
+  LayoutRule layout_rule(const Node &) const override { return LayoutRule::RowMajor; }
   bool HasOutputStage() const override { return true; }
-  int64_t EstimateCycles(const Node& n, const Target& t) const override { return Estimate(n, t, n.operand(0)->type().shape()[1].value()); }
-  Status Lower(const Node& n, LowerContext& ctx) const override { return LowerGemm(n, ctx); }
+  int64_t EstimateCycles(const Node &n, const Target &t) const override {
+    return Estimate(n, t, n.operand(0)->type().shape()[1].value());
+  }
+  Status Lower(const Node &n, LowerContext &ctx) const override { return LowerGemm(n, ctx); }
   std::vector<RuleDoc> rules() const override { return {kTransA, kAlpha, kWeights, kWeightAxis, kBias}; }
 };
 
-}  // namespace
+} // namespace
 
-Status LowerMatMul(const Node& n, LowerContext& ctx) {
+Status LowerMatMul(const Node &n, LowerContext &ctx) {
   NPUC_ASSIGN_OR_RETURN(Stage stage, BuildStage(n, ctx));
-  const Value* a = ctx.Resolve(stage.anchor->operand(0));
-  const Value* b = ctx.Resolve(stage.anchor->operand(1));
-  if (!IsConstantMatrix(b)) return LowerDynamic(stage, a, b, ctx);
+  const Value *a = ctx.Resolve(stage.anchor->operand(0));
+  const Value *b = ctx.Resolve(stage.anchor->operand(1));
+  if (!IsConstantMatrix(b))
+    return LowerDynamic(stage, a, b, ctx);
   const int64_t cols = b->type().shape()[1].value();
   WeightSource source{*b->constant(), 0, 1, cols, 0, 0};
   ChannelData data = ChannelDataOf(*stage.anchor, stage, a, b, nullptr, cols);
   return LowerConstant(stage, a, b, std::move(source), std::move(data), ctx);
 }
 
-Status LowerGemm(const Node& n, LowerContext& ctx) {
+Status LowerGemm(const Node &n, LowerContext &ctx) {
   NPUC_ASSIGN_OR_RETURN(Stage stage, BuildStage(n, ctx));
-  const Node& g = *stage.anchor;
-  const Value* a = ctx.Resolve(g.operand(0));
-  const Value* b = ctx.Resolve(g.operand(1));
-  const Value* c = g.operand(2) ? ctx.Resolve(g.operand(2)) : nullptr;
+  const Node &g = *stage.anchor;
+  const Value *a = ctx.Resolve(g.operand(0));
+  const Value *b = ctx.Resolve(g.operand(1));
+  const Value *c = g.operand(2) ? ctx.Resolve(g.operand(2)) : nullptr;
   const bool trans = g.attrs().Int("transB", 0) != 0;
   const int64_t cols = b->type().shape()[trans ? 0 : 1].value(), k = b->type().shape()[trans ? 1 : 0].value();
   WeightSource source{*b->constant(), 0, trans ? k : 1, trans ? 1 : cols, 0, 0};
@@ -238,19 +259,20 @@ Status LowerGemm(const Node& n, LowerContext& ctx) {
   const float alpha = g.attrs().Float("alpha", 1), beta = g.attrs().Float("beta", 1);
   if (alpha != 1 || beta != 1) {
     data.scale = {alpha};
-    for (float& f : data.float_bias) f = beta * f / alpha;
+    for (float &f : data.float_bias)
+      f = beta * f / alpha;
   }
   return LowerConstant(stage, a, b, std::move(source), std::move(data), ctx);
 }
 
-const NpuOp* MatMulLowering() {
+const NpuOp *MatMulLowering() {
   static const MatMulOp op;
   return &op;
 }
 
-const NpuOp* GemmLowering() {
+const NpuOp *GemmLowering() {
   static const GemmOp op;
   return &op;
 }
 
-}  // namespace npuc::lower
+} // namespace npuc::lower

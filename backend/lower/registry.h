@@ -5,6 +5,6 @@
 
 namespace npuc::lower {
 
-const NpuOps& ReferenceNpuOps();
+const NpuOps &ReferenceNpuOps();
 
-}  // namespace npuc::lower
+} // namespace npuc::lower

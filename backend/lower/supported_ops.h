@@ -8,6 +8,6 @@
 namespace npuc::lower {
 
 // Markdown: every operator, whether the NPU runs it, and each rule it must keep there.
-std::string SupportedOpsMarkdown(const NpuOps& npu);
+std::string SupportedOpsMarkdown(const NpuOps &npu);
 
-}  // namespace npuc::lower
+} // namespace npuc::lower

@@ -1,5 +1,5 @@
-// Sum, Mean, Max and Min of any number of operands: a chain of ELEM from left to right in f32, rounded once at its end. Max and Min of two go the way
-// of the other elementwise operators (8-bit tables for scalars).
+// Sum, Mean, Max and Min of any number of operands: a chain of ELEM from left to right in f32, rounded once at its end.
+// Max and Min of two go the way of the other elementwise operators (8-bit tables for scalars).
 #include <algorithm>
 
 #include "backend/lower/blocks.h"
@@ -10,7 +10,7 @@
 
 namespace npuc::lower {
 
-const NpuOp* ElementwiseLowering();
+const NpuOp *ElementwiseLowering();
 
 namespace {
 
@@ -18,26 +18,35 @@ using isa::ElemFn;
 using isa::View;
 using program::Box;
 
-const RuleDoc kBroadcast{"variadic-broadcast", "operands must broadcast within the four dims of the result's view", "reshape to at most four dims around the node"};
+const RuleDoc kBroadcast{"variadic-broadcast", "operands must broadcast within the four dims of the result's view",
+                         "reshape to at most four dims around the node"};
 const RuleDoc kCount{"variadic-operands", "there must be at most 64 operands", "add them in groups"};
 
-ElemFn FnOf(const Node& n) { return n.Is("Max") ? ElemFn::Max : n.Is("Min") ? ElemFn::Min : ElemFn::Add; }
-bool IsPlain(const Node& n) { return (n.Is("Max") || n.Is("Min")) && n.num_operands() == 2; }
+ElemFn FnOf(const Node &n) {
+  return n.Is("Max") ? ElemFn::Max : n.Is("Min") ? ElemFn::Min : ElemFn::Add;
+}
+bool IsPlain(const Node &n) {
+  return (n.Is("Max") || n.Is("Min")) && n.num_operands() == 2;
+}
 
 class VariadicOp : public LoweredOp {
- public:
-  void Check(const Node& n, const CheckContext& ctx, std::vector<Violation>* out) const override {
-    if (IsPlain(n)) return ElementwiseLowering()->Check(n, ctx, out);
+public:
+  void Check(const Node &n, const CheckContext &ctx, std::vector<Violation> *out) const override {
+    if (IsPlain(n))
+      return ElementwiseLowering()->Check(n, ctx, out);
     RuleReport report(out);
     RequireArithmeticTypes(n, ctx, 0, report);
     report.Require(n.num_operands() <= 64, kCount, "64", std::to_string(n.num_operands()));
-    for (const Value* v : n.operands())
-      report.Require(BroadcastView(program::ViewOfType(v->type(), {}, ctx.target), v->type(), n.result()->type()).has_value(), kBroadcast,
-                     n.result()->type().shape().ToString(), v->type().shape().ToString());
+    for (const Value *v : n.operands())
+      report.Require(
+          BroadcastView(program::ViewOfType(v->type(), {}, ctx.target), v->type(), n.result()->type()).has_value(),
+          kBroadcast, n.result()->type().shape().ToString(), v->type().shape().ToString());
   }
-  int64_t EstimateCycles(const Node& n, const Target& t) const override {
+  int64_t EstimateCycles(const Node &n, const Target &t) const override {
     const double lanes = t.vpu.lanes.Has(DType::F32) ? t.vpu.Lanes(DType::F32).ToDouble() : 1.0;
-    return static_cast<int64_t>(static_cast<double>(n.result()->type().shape().num_elements() * n.num_operands()) / lanes) + t.issue_cycles;
+    return static_cast<int64_t>(static_cast<double>(n.result()->type().shape().num_elements() * n.num_operands()) /
+                                lanes) +
+           t.issue_cycles;
   }
   std::vector<RuleDoc> rules() const override {
     std::vector<RuleDoc> r = ElementwiseLowering()->rules();
@@ -46,30 +55,37 @@ class VariadicOp : public LoweredOp {
     return r;
   }
 
-  Status Lower(const Node& n, LowerContext& ctx) const override {
-    if (IsPlain(n)) return ElementwiseLowering()->Lower(n, ctx);
-    const Value* y = n.result();
+  Status Lower(const Node &n, LowerContext &ctx) const override {
+    if (IsPlain(n))
+      return ElementwiseLowering()->Lower(n, ctx);
+    const Value *y = n.result();
     const View out = ctx.ViewOf(y);
     std::vector<View> full;
-    for (const Value* v : n.operands()) {
-      const std::optional<View> b = BroadcastView(v->constant() ? ctx.ConstView(v) : ctx.ViewOf(v), v->type(), y->type());
+    for (const Value *v : n.operands()) {
+      const std::optional<View> b =
+          BroadcastView(v->constant() ? ctx.ConstView(v) : ctx.ViewOf(v), v->type(), y->type());
       NPUC_CHECK(b.has_value(), "broadcast of '{}'", v->name());
       full.push_back(*b);
     }
     const bool mean = n.Is("Mean");
-    const size_t steps = full.size() - 1 + (mean && full.size() > 1 ? 1 : 0);  // one operand alone: a copy (or requantisation)
-    auto bytes = [&](const Box& b) {
+    const size_t steps =
+        full.size() - 1 + (mean && full.size() > 1 ? 1 : 0); // one operand alone: a copy (or requantisation)
+    auto bytes = [&](const Box &b) {
       int64_t r = (ctx.OnChip(out) ? 0 : b.elements() * out.elem_bytes()) + (steps > 1 ? b.elements() * 4 : 0);
-      for (const View& v : full) r += FetchBytes(ctx, v, b);
+      for (const View &v : full)
+        r += FetchBytes(ctx, v, b);
       return r;
     };
     BlockLimits limits;
     limits.bytes = ctx.budget() / 2;
     const isa::Quant qy = LowerContext::QuantOf(y);
-    return ForEachBlock(program::DimsOf(out), limits, bytes, [&](const Box& b) {
+    return ForEachBlock(program::DimsOf(out), limits, bytes, [&](const Box &b) {
       const View to = ctx.Tile(out, b, y->name());
-      const View sum = steps > 1 ? ctx.AllocTile(DType::F32, b.size[0], b.size[1], b.size[2], b.size[3], y->name() + "/f32") : to;
-      auto operand = [&](size_t i) { return FetchBroadcast(ctx, full[i], b, n.operand(static_cast<unsigned>(i))->name()); };
+      const View sum =
+          steps > 1 ? ctx.AllocTile(DType::F32, b.size[0], b.size[1], b.size[2], b.size[3], y->name() + "/f32") : to;
+      auto operand = [&](size_t i) {
+        return FetchBroadcast(ctx, full[i], b, n.operand(static_cast<unsigned>(i))->name());
+      };
       isa::Elem e;
       e.in[0] = operand(0);
       e.in_quant[0] = LowerContext::QuantOf(n.operand(0));
@@ -81,7 +97,9 @@ class VariadicOp : public LoweredOp {
         e.in_quant = {};
       };
       if (full.size() == 1) {
-        e.fn = full[0].dtype == out.dtype && e.in_quant[0] == qy ? ElemFn::Copy : full[0].dtype == DType::F16 || full[0].dtype == DType::F32 ? ElemFn::Cast : ElemFn::Requantise;
+        e.fn = full[0].dtype == out.dtype && e.in_quant[0] == qy            ? ElemFn::Copy
+               : full[0].dtype == DType::F16 || full[0].dtype == DType::F32 ? ElemFn::Cast
+                                                                            : ElemFn::Requantise;
         emit(true);
       }
       for (size_t i = 1; i < full.size(); ++i) {
@@ -100,11 +118,11 @@ class VariadicOp : public LoweredOp {
   }
 };
 
-}  // namespace
+} // namespace
 
-const NpuOp* VariadicLowering() {
+const NpuOp *VariadicLowering() {
   static const VariadicOp op;
   return &op;
 }
 
-}  // namespace npuc::lower
+} // namespace npuc::lower

@@ -1,4 +1,5 @@
-// Packing: [OC/oc][IC/c2][KH][KW][c2][oc] (dense, per group), [C/oc][KH][KW][oc] (depthwise), lanes past the end hold the channel's zero point.
+// Packing: [OC/oc][IC/c2][KH][KW][c2][oc] (dense, per group), [C/oc][KH][KW][oc] (depthwise), lanes past the end hold
+// the channel's zero point.
 #include "backend/lower/weights.h"
 
 #include <algorithm>
@@ -11,41 +12,50 @@
 namespace npuc::lower {
 namespace {
 
-int32_t Code(const Tensor& t, int64_t i) {
-  if (t.is_splat()) i = 0;
+int32_t Code(const Tensor &t, int64_t i) {
+  if (t.is_splat())
+    i = 0;
   switch (t.dtype()) {
-    case DType::I8:
-    case DType::I4: return t.data<int8_t>()[i];
-    case DType::U8:
-    case DType::U4: return t.data<uint8_t>()[i];
-    case DType::I16: return t.data<int16_t>()[i];
-    case DType::F16: return t.data<uint16_t>()[i];
-    case DType::F32: return FloatToHalf(t.data<float>()[i]);
-    default: NPUC_CHECK(false, "weights of {}", Name(t.dtype())); return 0;
+  case DType::I8:
+  case DType::I4:
+    return t.data<int8_t>()[i];
+  case DType::U8:
+  case DType::U4:
+    return t.data<uint8_t>()[i];
+  case DType::I16:
+    return t.data<int16_t>()[i];
+  case DType::F16:
+    return t.data<uint16_t>()[i];
+  case DType::F32:
+    return FloatToHalf(t.data<float>()[i]);
+  default:
+    NPUC_CHECK(false, "weights of {}", Name(t.dtype()));
+    return 0;
   }
 }
 
-template <class T>
-void Put(uint8_t*& dst, int32_t v) {
+template <class T> void Put(uint8_t *&dst, int32_t v) {
   const T x = static_cast<T>(v);
   std::memcpy(dst, &x, sizeof x);
   dst += sizeof x;
 }
 
-}  // namespace
+} // namespace
 
-PackWeights MakePackWeights(const MxuProblem& p, const Target& t, WeightSource w, std::vector<int32_t> zero) {
+PackWeights MakePackWeights(const MxuProblem &p, const Target &t, WeightSource w, std::vector<int32_t> zero) {
   const int64_t lanes = t.mxu.oc, c2 = p.matmul || p.mode != isa::ConvMode::Depthwise ? t.C2(p.x) : 1;
   const int bytes = ByteSize(p.w);
   NPUC_CHECK(bytes == 1 || bytes == 2, "weights of {}", Name(p.w));
-  return [p, lanes, c2, bytes, w = std::move(w), zero = std::move(zero)](int64_t oc0, int64_t noc, int64_t ic0, int64_t nic, uint8_t* dst) {
+  return [p, lanes, c2, bytes, w = std::move(w), zero = std::move(zero)](int64_t oc0, int64_t noc, int64_t ic0,
+                                                                         int64_t nic, uint8_t *dst) {
     const bool is_float = p.w == DType::F16;
     auto zw = [&](int64_t oc) { return is_float || zero.empty() ? 0 : zero.size() == 1 ? zero[0] : zero[oc]; };
     auto put = [&](int32_t v) { bytes == 1 ? Put<uint8_t>(dst, v) : Put<uint16_t>(dst, v); };
     auto value = [&](int64_t oc, int64_t ic, int64_t kh, int64_t kw) -> int32_t {
       if (w.merged_oc) {
-        const int64_t in_group = oc % p.group_oc();  // within the merged group
-        if (in_group / w.merged_oc != ic / w.merged_ic) return zw(oc);
+        const int64_t in_group = oc % p.group_oc(); // within the merged group
+        if (in_group / w.merged_oc != ic / w.merged_ic)
+          return zw(oc);
         ic %= w.merged_ic;
       }
       return Code(w.tensor, w.base + oc * w.s_oc + ic * w.s_ic + kh * w.s_kh + kw * w.s_kw);
@@ -61,14 +71,16 @@ PackWeights MakePackWeights(const MxuProblem& p, const Target& t, WeightSource w
               for (int64_t ic = ib; ic < ib + c2; ++ic)
                 for (int64_t o = ob; o < ob + lanes; ++o) {
                   const int64_t oc = oc0 + g + o;
-                  put(o >= group_oc ? zw(oc0 + g + group_oc - 1) : ic >= ics ? zw(oc) : value(oc, depthwise ? 0 : ic0 + ic, kh, kw));
+                  put(o >= group_oc ? zw(oc0 + g + group_oc - 1)
+                      : ic >= ics   ? zw(oc)
+                                    : value(oc, depthwise ? 0 : ic0 + ic, kh, kw));
                 }
   };
 }
 
-PackTable MakePackTable(const MxuProblem& p, ChannelData d) {
+PackTable MakePackTable(const MxuProblem &p, ChannelData d) {
   const bool is_float = p.acc == isa::AccType::F32;
-  return [is_float, d = std::move(d)](int64_t oc0, int64_t noc, uint8_t* dst) {
+  return [is_float, d = std::move(d)](int64_t oc0, int64_t noc, uint8_t *dst) {
     for (int64_t i = oc0; i < oc0 + noc; ++i, dst += isa::kTableEntryBytes) {
       int64_t bias = 0;
       if (is_float) {
@@ -95,9 +107,11 @@ std::vector<float> ProductScales(float sx, llvm::ArrayRef<float> sw, std::option
   return r;
 }
 
-isa::AccType ProveAccumulator(const MxuProblem& p, const WeightSource& w, const ChannelData& d) {
-  if (p.x == DType::F16) return isa::AccType::F32;
-  if (p.x == DType::I16) return isa::AccType::I48;
+isa::AccType ProveAccumulator(const MxuProblem &p, const WeightSource &w, const ChannelData &d) {
+  if (p.x == DType::F16)
+    return isa::AccType::F32;
+  if (p.x == DType::I16)
+    return isa::AccType::I48;
   const int64_t max_x = std::max(IntMax(p.x) - p.in_zero, p.in_zero - IntMin(p.x));
   const int64_t ics = w.merged_ic ? w.merged_ic : p.mode == isa::ConvMode::Depthwise ? 1 : p.group_ic();
   for (int64_t oc = 0; oc < p.oc; ++oc) {
@@ -113,18 +127,21 @@ isa::AccType ProveAccumulator(const MxuProblem& p, const WeightSource& w, const 
       sum = ics * p.kh * p.kw * 510;
     }
     const int64_t bias = d.int_bias.empty() ? 0 : std::abs(d.int_bias[oc]);
-    if (sum > (std::numeric_limits<int64_t>::max() - bias) / max_x || sum * max_x + bias > std::numeric_limits<int32_t>::max()) {
-      if (ics * p.kh * p.kw > 16000) return isa::AccType::I48;
+    if (sum > (std::numeric_limits<int64_t>::max() - bias) / max_x ||
+        sum * max_x + bias > std::numeric_limits<int32_t>::max()) {
+      if (ics * p.kh * p.kw > 16000)
+        return isa::AccType::I48;
       // The quick bound failed: count.
       sum = 0;
       for (int64_t ic = 0; ic < ics; ++ic)
         for (int64_t kh = 0; kh < p.kh; ++kh)
           for (int64_t kw = 0; kw < p.kw; ++kw)
             sum += std::abs(Code(w.tensor, w.base + oc * w.s_oc + ic * w.s_ic + kh * w.s_kh + kw * w.s_kw) - zw);
-      if (sum * max_x + bias > std::numeric_limits<int32_t>::max()) return isa::AccType::I48;
+      if (sum * max_x + bias > std::numeric_limits<int32_t>::max())
+        return isa::AccType::I48;
     }
   }
   return isa::AccType::I32;
 }
 
-}  // namespace npuc::lower
+} // namespace npuc::lower

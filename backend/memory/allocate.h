@@ -18,9 +18,9 @@ struct Allocation {
   bool fits = false;            // peak <= capacity and the fixed ones don't collide
   std::vector<int64_t> offsets; // one per request, valid for `peak` bytes of memory even when that is above the
                                 // capacity; empty when two fixed requests collide
-  int64_t peak = 0;       // end of the highest piece
-  int64_t live_bytes = 0; // most bytes alive at one time: no allocation has a lower peak (fixed offsets aside)
-  int64_t live_time = 0;  // the first time at which that is so
+  int64_t peak = 0;             // end of the highest piece
+  int64_t live_bytes = 0;       // most bytes alive at one time: no allocation has a lower peak (fixed offsets aside)
+  int64_t live_time = 0;        // the first time at which that is so
 };
 
 // The best of several greedy orders (see allocate.cc); when the best is above the capacity, small inputs are searched

@@ -12,13 +12,14 @@
 
 namespace npuc {
 
-StatusOr<EvalValue> ReadInputValue(const std::string& path, std::string_view name, const Type& type, const Preprocess& pre) {
+StatusOr<EvalValue> ReadInputValue(const std::string &path, std::string_view name, const Type &type,
+                                   const Preprocess &pre) {
   NPUC_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   const std::string_view view = path;
   if (view.ends_with(".npz")) {
     NPUC_ASSIGN_OR_RETURN(const std::vector<NpzEntry> entries, ParseNpz(file));
     std::string names;
-    for (const NpzEntry& e : entries) {
+    for (const NpzEntry &e : entries) {
       if (e.name == name || entries.size() == 1) {
         NPUC_ASSIGN_OR_RETURN(Tensor t, TensorFromNpy(e.array, path));
         return EvalValue(std::move(t));
@@ -32,21 +33,29 @@ StatusOr<EvalValue> ReadInputValue(const std::string& path, std::string_view nam
     NPUC_ASSIGN_OR_RETURN(Tensor t, TensorFromNpy(array, path));
     return EvalValue(std::move(t));
   }
-  if (view.ends_with(".pb")) return ReadValueFile(path, type);
+  if (view.ends_with(".pb"))
+    return ReadValueFile(path, type);
   if (LooksLikeImage(file.bytes())) {
     NPUC_ASSIGN_OR_RETURN(const Image image, DecodeImage(file.bytes(), path));
     auto t = TensorFromImage(image, name, type, pre);
-    if (!t.ok()) return AtFile(t.status(), path);
+    if (!t.ok())
+      return AtFile(t.status(), path);
     return EvalValue(*std::move(t));
   }
   if (!type.is_static_tensor() || type.dtype() == DType::String)
-    return AtFile(Error("E0702", fmt::format("'{}' is {}: raw bytes need a tensor of fixed shape", name, type.ToString()), "give a .npy or .pb file"), path);
+    return AtFile(Error("E0702",
+                        fmt::format("'{}' is {}: raw bytes need a tensor of fixed shape", name, type.ToString()),
+                        "give a .npy or .pb file"),
+                  path);
   if (static_cast<int64_t>(file.size()) != type.num_bytes())
-    return AtFile(Error("E0702", fmt::format("'{}' is {} of {} bytes, the file has {}", name, type.ToString(), type.num_bytes(), file.size()),
+    return AtFile(Error("E0702",
+                        fmt::format("'{}' is {} of {} bytes, the file has {}", name, type.ToString(), type.num_bytes(),
+                                    file.size()),
                         "give raw elements of exactly that size, or a .npy, .npz, .pb or image file"),
                   path);
   Tensor t = Tensor::Allocate(type.dtype(), type.shape().static_dims());
-  if (file.size()) std::memcpy(t.mutable_bytes(), file.data(), file.size());
+  if (file.size())
+    std::memcpy(t.mutable_bytes(), file.data(), file.size());
   return EvalValue(std::move(t));
 }
 
@@ -65,50 +74,61 @@ struct Random {
   float Uniform() { return static_cast<float>(Next() >> 40) * 0x1p-23f - 1.0f; }
 };
 
-Tensor RandomTensor(const Type& type, Random& random) {
+Tensor RandomTensor(const Type &type, Random &random) {
   Dims dims;
   if (type.shape().ranked())
-    for (const Dim& d : type.shape().dims()) dims.push_back(d.is_static() ? d.value() : 1);
+    for (const Dim &d : type.shape().dims())
+      dims.push_back(d.is_static() ? d.value() : 1);
   const DType t = type.dtype();
   const int64_t n = NumElements(dims);
-  if (t == DType::String) return Tensor::Strings(dims, std::vector<std::string>(n, "a"));
+  if (t == DType::String)
+    return Tensor::Strings(dims, std::vector<std::string>(n, "a"));
   if (IsFloat(t)) {
     Tensor f = Tensor::Allocate(DType::F32, dims);
-    for (int64_t i = 0; i < n; ++i) f.mutable_data<float>()[i] = random.Uniform();
+    for (int64_t i = 0; i < n; ++i)
+      f.mutable_data<float>()[i] = random.Uniform();
     return t == DType::F32 ? f : ops::ConvertTensor(f, t);
   }
   Tensor out = Tensor::Allocate(t, dims);
   const int size = ByteSize(t);
   for (int64_t i = 0; i < n; ++i) {
     uint64_t v = random.Next() >> 17;
-    if (t == DType::Bool || size > 2) v &= 1;
-    else if (const int bits = BitWidth(t); bits < 8) v = static_cast<uint64_t>(IntMin(t) + static_cast<int64_t>(v & ((1u << bits) - 1)));
+    if (t == DType::Bool || size > 2)
+      v &= 1;
+    else if (const int bits = BitWidth(t); bits < 8)
+      v = static_cast<uint64_t>(IntMin(t) + static_cast<int64_t>(v & ((1u << bits) - 1)));
     std::memcpy(out.mutable_bytes() + i * size, &v, std::min(size, 8));
   }
   return out;
 }
 
-EvalValue RandomOf(const Type& type, Random& random) {
+EvalValue RandomOf(const Type &type, Random &random) {
   EvalValue value;
   switch (type.kind()) {
-    case Type::Kind::Tensor: return RandomTensor(type, random);
-    case Type::Kind::Optional: return RandomOf(type.element(), random);
-    case Type::Kind::Sequence: value.v = std::make_shared<const EvalSequence>(EvalSequence{RandomOf(type.element(), random)}); return value;
-    default: return value;
+  case Type::Kind::Tensor:
+    return RandomTensor(type, random);
+  case Type::Kind::Optional:
+    return RandomOf(type.element(), random);
+  case Type::Kind::Sequence:
+    value.v = std::make_shared<const EvalSequence>(EvalSequence{RandomOf(type.element(), random)});
+    return value;
+  default:
+    return value;
   }
 }
 
-}  // namespace
+} // namespace
 
-EvalValue RandomValue(const Type& type, uint64_t seed, uint64_t stream) {
+EvalValue RandomValue(const Type &type, uint64_t seed, uint64_t stream) {
   Random random{seed * 0xD1342543DE82EF95u + stream * 0x2545F4914F6CDD1Du};
   return RandomOf(type, random);
 }
 
-NamedFile SplitNamedFile(const std::string& argument, const std::vector<std::string>& names) {
+NamedFile SplitNamedFile(const std::string &argument, const std::vector<std::string> &names) {
   for (size_t at = argument.find('='); at != std::string::npos; at = argument.find('=', at + 1))
-    if (std::find(names.begin(), names.end(), argument.substr(0, at)) != names.end()) return {argument.substr(0, at), argument.substr(at + 1)};
+    if (std::find(names.begin(), names.end(), argument.substr(0, at)) != names.end())
+      return {argument.substr(0, at), argument.substr(at + 1)};
   return {"", argument};
 }
 
-}  // namespace npuc
+} // namespace npuc

@@ -39,12 +39,14 @@ bool IsQuantizedNode(const Node &node) {
   return false;
 }
 
-bool IsWidened(DType t) { return t == DType::F16 || t == DType::BF16; }
+bool IsWidened(DType t) {
+  return t == DType::F16 || t == DType::BF16;
+}
 
 } // namespace
 
-StatusOr<std::vector<EvalValue>> EvaluateWithRules(const Node &node, std::vector<EvalValue> operands, BodyRunner run_body,
-                                                   const EvalOptions &options) {
+StatusOr<std::vector<EvalValue>> EvaluateWithRules(const Node &node, std::vector<EvalValue> operands,
+                                                   BodyRunner run_body, const EvalOptions &options) {
   const OpDef &op = node.op();
   if (!op.evaluate)
     return Error("E0401", fmt::format("operator {} cannot be evaluated", op.name));

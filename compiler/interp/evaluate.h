@@ -8,7 +8,7 @@ namespace npuc {
 
 using BodyRunner = llvm::function_ref<StatusOr<std::vector<EvalValue>>(int body, std::vector<EvalValue> inputs)>;
 
-StatusOr<std::vector<EvalValue>> EvaluateWithRules(const Node &node, std::vector<EvalValue> operands, BodyRunner run_body,
-                                                   const EvalOptions &options);
+StatusOr<std::vector<EvalValue>> EvaluateWithRules(const Node &node, std::vector<EvalValue> operands,
+                                                   BodyRunner run_body, const EvalOptions &options);
 
 } // namespace npuc

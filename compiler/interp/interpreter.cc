@@ -1,6 +1,7 @@
-// The interpreter. A graph is planned once (slot per value, what is free after each node, plans of the bodies on first use); a run
-// walks the nodes in order over a frame of slots. A body's frame points to the frame around it, which is where captured values are
-// found; a value that a body captures is held until its parent node is done. Cost of the walk: linear in nodes and operands.
+// The interpreter. A graph is planned once (slot per value, what is free after each node, plans of the bodies on first
+// use); a run walks the nodes in order over a frame of slots. A body's frame points to the frame around it, which is
+// where captured values are found; a value that a body captures is held until its parent node is done. Cost of the
+// walk: linear in nodes and operands.
 #include "compiler/interp/interpreter.h"
 
 #include "compiler/interp/evaluate.h"
@@ -38,7 +39,7 @@ struct Plan {
       for (unsigned i = 0; i < nodes[at]->num_results(); ++i) {
         const int slot = slots.lookup(nodes[at]->result(i));
         if (last[slot] < 0)
-          last[slot] = static_cast<int>(at);  // unused: gone at once
+          last[slot] = static_cast<int>(at); // unused: gone at once
       }
     for (int slot = 0; slot < num_slots; ++slot)
       if (last[slot] >= 0 && last[slot] < static_cast<int>(nodes.size()))
@@ -62,7 +63,7 @@ struct Plan {
   llvm::DenseMap<const Value *, int> slots;
   int num_slots = 0;
   std::vector<std::vector<int>> freed_after;
-  std::vector<EvalValue> constants;  // expanded, on first use
+  std::vector<EvalValue> constants; // expanded, on first use
 };
 
 struct Frame {
@@ -82,7 +83,8 @@ public:
     Plan &plan = PlanOf(g);
     Frame frame{&plan, std::vector<EvalValue>(plan.num_slots), outer};
     if (inputs.size() != g.num_inputs())
-      return Error("E0701", fmt::format("{} values were given for the {} inputs of a graph", inputs.size(), g.num_inputs()));
+      return Error("E0701",
+                   fmt::format("{} values were given for the {} inputs of a graph", inputs.size(), g.num_inputs()));
     for (unsigned i = 0; i < g.num_inputs(); ++i) {
       if (observer && inputs[i].has_value())
         observer(*g.input(i), inputs[i]);
@@ -164,13 +166,13 @@ private:
   }
 
   EvalOptions options_;
-  llvm::DenseMap<const Graph *, std::unique_ptr<Plan>> plans_;  // looked up only
+  llvm::DenseMap<const Graph *, std::unique_ptr<Plan>> plans_; // looked up only
 };
 
 } // namespace
 
-StatusOr<std::vector<EvalValue>> EvaluateNode(const Node &node, std::vector<EvalValue> operands, const EvalOptions &options,
-                                              const CapturedValues &captured) {
+StatusOr<std::vector<EvalValue>> EvaluateNode(const Node &node, std::vector<EvalValue> operands,
+                                              const EvalOptions &options, const CapturedValues &captured) {
   Machine machine(options);
   machine.captured = captured;
   return machine.Evaluate(node, std::move(operands), nullptr);
@@ -185,7 +187,9 @@ struct Interpreter::Impl {
 Interpreter::Interpreter(const Graph &graph, EvalOptions options) : impl_(std::make_unique<Impl>(graph, options)) {}
 Interpreter::~Interpreter() = default;
 
-void Interpreter::set_observer(Observer observer) { impl_->machine.observer = std::move(observer); }
+void Interpreter::set_observer(Observer observer) {
+  impl_->machine.observer = std::move(observer);
+}
 
 StatusOr<std::vector<EvalValue>> Interpreter::Run(std::vector<EvalValue> inputs) {
   const Graph &g = impl_->graph;
@@ -203,8 +207,9 @@ StatusOr<std::vector<EvalValue>> Interpreter::Run(std::vector<EvalValue> inputs)
         fits = !t.shape()[d].is_static() || t.shape()[d].value() == v->dims()[d];
     }
     if (!fits)
-      return Error("E0702", fmt::format("input '{}' is {}, the given tensor is {}{}", g.input(i)->name(), t.ToString(),
-                                        Name(v->dtype()), ToString(v->dims())),
+      return Error("E0702",
+                   fmt::format("input '{}' is {}, the given tensor is {}{}", g.input(i)->name(), t.ToString(),
+                               Name(v->dtype()), ToString(v->dims())),
                    "give a tensor of the input's element type and shape");
     if (v->is_splat())
       inputs[i] = v->Expand();

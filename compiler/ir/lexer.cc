@@ -7,8 +7,10 @@ namespace npuc::text {
 void Lexer::Next() {
   for (;;) {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r' || text_[at_] == '\n'))
-      if (text_[at_++] == '\n') ++line_, line_start_ = at_;
-    if (text_.substr(at_, 2) != "//") break;
+      if (text_[at_++] == '\n')
+        ++line_, line_start_ = at_;
+    if (text_.substr(at_, 2) != "//")
+      break;
     at_ = std::min(text_.find('\n', at_), text_.size());
   }
   token_.line = line_;
@@ -19,7 +21,8 @@ void Lexer::Next() {
     token_.kind = Token::End;
   } else if (IsWordChar(text_[at_])) {
     token_.kind = Token::Word;
-    while (at_ < text_.size() && IsWordChar(text_[at_])) ++at_;
+    while (at_ < text_.size() && IsWordChar(text_[at_]))
+      ++at_;
   } else if (text_[at_] == '"') {
     LexString();
   } else if (std::string_view("(){}[]<>,:=%@*?").find(text_[at_]) != std::string_view::npos) {
@@ -28,8 +31,9 @@ void Lexer::Next() {
   } else {
     token_.kind = Token::Bad;
     problem_ = "a character that begins nothing here";
-    do ++at_;
-    while (at_ < text_.size() && (text_[at_] & 0xc0) == 0x80);  // the whole of a UTF-8 character
+    do
+      ++at_;
+    while (at_ < text_.size() && (text_[at_] & 0xc0) == 0x80); // the whole of a UTF-8 character
   }
   token_.text = text_.substr(start, at_ - start);
 }
@@ -39,7 +43,12 @@ void Lexer::LexString() {
     token_.kind = Token::Bad;
     problem_ = problem;
   };
-  auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; };
+  auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
   token_.kind = Token::String;
   ++at_;
   for (;;) {
@@ -50,9 +59,11 @@ void Lexer::LexString() {
     }
     token_.value += text_.substr(at_, end - at_);
     at_ = end + 1;
-    if (text_[end] == '"') return;
+    if (text_[end] == '"')
+      return;
     const char c = at_ < text_.size() ? text_[at_] : '\n';
-    if (c == '\n') return bad("a string without its closing quote");
+    if (c == '\n')
+      return bad("a string without its closing quote");
     ++at_;
     if (c == 'n') {
       token_.value += '\n';
@@ -69,4 +80,4 @@ void Lexer::LexString() {
   }
 }
 
-}  // namespace npuc::text
+} // namespace npuc::text

@@ -10,13 +10,15 @@
 namespace npuc::text {
 
 bool IsBare(std::string_view s) {
-  if (s.empty()) return false;
+  if (s.empty())
+    return false;
   for (char c : s)
-    if (!IsWordChar(c) || c == '+') return false;
+    if (!IsWordChar(c) || c == '+')
+      return false;
   return true;
 }
 
-void AppendQuoted(std::string& out, std::string_view s) {
+void AppendQuoted(std::string &out, std::string_view s) {
   bool utf8 = true;
   for (char c : s)
     if (c & 0x80) {
@@ -42,14 +44,14 @@ void AppendQuoted(std::string& out, std::string_view s) {
   out += '"';
 }
 
-void AppendName(std::string& out, std::string_view s) {
+void AppendName(std::string &out, std::string_view s) {
   if (IsBare(s))
     out += s;
   else
     AppendQuoted(out, s);
 }
 
-void AppendFloat(std::string& out, float v, bool mark) {
+void AppendFloat(std::string &out, float v, bool mark) {
   if (std::isnan(v)) {
     uint32_t bits;
     std::memcpy(&bits, &v, sizeof bits);
@@ -61,10 +63,11 @@ void AppendFloat(std::string& out, float v, bool mark) {
   }
   const size_t start = out.size();
   fmt::format_to(std::back_inserter(out), "{}", v);
-  if (mark && !std::isinf(v) && out.find_first_of(".e", start) == std::string::npos) out += ".0";
+  if (mark && !std::isinf(v) && out.find_first_of(".e", start) == std::string::npos)
+    out += ".0";
 }
 
-void AppendDouble(std::string& out, double v) {
+void AppendDouble(std::string &out, double v) {
   if (std::isnan(v)) {
     uint64_t bits;
     std::memcpy(&bits, &v, sizeof bits);
@@ -77,21 +80,24 @@ void AppendDouble(std::string& out, double v) {
   fmt::format_to(std::back_inserter(out), "{}", v);
 }
 
-void AppendType(std::string& out, const Type& t) {
+void AppendType(std::string &out, const Type &t) {
   switch (t.kind()) {
-    case Type::Kind::None: out += "none"; return;
-    case Type::Kind::Sequence:
-    case Type::Kind::Optional:
-      out += t.kind() == Type::Kind::Sequence ? "seq<" : "opt<";
-      AppendType(out, t.element());
-      out += '>';
-      return;
-    case Type::Kind::Map:
-      fmt::format_to(std::back_inserter(out), "map<{},", Name(t.dtype()));
-      AppendType(out, t.element());
-      out += '>';
-      return;
-    case Type::Kind::Tensor: break;
+  case Type::Kind::None:
+    out += "none";
+    return;
+  case Type::Kind::Sequence:
+  case Type::Kind::Optional:
+    out += t.kind() == Type::Kind::Sequence ? "seq<" : "opt<";
+    AppendType(out, t.element());
+    out += '>';
+    return;
+  case Type::Kind::Map:
+    fmt::format_to(std::back_inserter(out), "map<{},", Name(t.dtype()));
+    AppendType(out, t.element());
+    out += '>';
+    return;
+  case Type::Kind::Tensor:
+    break;
   }
   out += Name(t.dtype());
   out += '[';
@@ -99,8 +105,9 @@ void AppendType(std::string& out, const Type& t) {
     out += '*';
   } else {
     for (int i = 0; i < t.shape().rank(); ++i) {
-      if (i) out += ',';
-      const Dim& d = t.shape()[i];
+      if (i)
+        out += ',';
+      const Dim &d = t.shape()[i];
       if (d.is_static()) {
         fmt::format_to(std::back_inserter(out), "{}", d.value());
       } else {
@@ -114,10 +121,11 @@ void AppendType(std::string& out, const Type& t) {
     }
   }
   out += ']';
-  if (const QuantRef& q = t.quant()) {
-    auto list = [&](const auto& values, auto append) {
+  if (const QuantRef &q = t.quant()) {
+    auto list = [&](const auto &values, auto append) {
       for (size_t i = 0; i < values.size(); ++i) {
-        if (i) out += ',';
+        if (i)
+          out += ',';
         append(values[i]);
       }
     };
@@ -143,4 +151,4 @@ void AppendType(std::string& out, const Type& t) {
   }
 }
 
-}  // namespace npuc::text
+} // namespace npuc::text

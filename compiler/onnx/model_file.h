@@ -16,8 +16,8 @@ struct ModelFile {
 };
 
 // E0101: unreadable file; E0201: not an ONNX model.
-StatusOr<std::unique_ptr<ModelFile>> ReadModelFile(const std::string& path);
+StatusOr<std::unique_ptr<ModelFile>> ReadModelFile(const std::string &path);
 // The same from bytes; external data are looked for in `folder` unless that is empty.
-StatusOr<std::unique_ptr<ModelFile>> ParseModel(MappedFile file, const std::string& folder);
+StatusOr<std::unique_ptr<ModelFile>> ParseModel(MappedFile file, const std::string &folder);
 
-}  // namespace npuc::onnx_import
+} // namespace npuc::onnx_import

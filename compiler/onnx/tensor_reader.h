@@ -15,9 +15,9 @@ namespace npuc::onnx_import {
 
 // Where the bytes of a model's tensors are.
 struct TensorSource {
-  std::shared_ptr<const void> owner;  // keeps `raw` alive
-  std::vector<ByteRange> raw;         // what TensorProto.npuc_raw_index indexes
-  std::string folder;                 // external data lies in here; empty: external data is refused
+  std::shared_ptr<const void> owner; // keeps `raw` alive
+  std::vector<ByteRange> raw;        // what TensorProto.npuc_raw_index indexes
+  std::string folder;                // external data lies in here; empty: external data is refused
   // External files mapped so far, by location.
   struct External {
     std::shared_ptr<const void> owner;
@@ -26,19 +26,19 @@ struct TensorSource {
   std::map<std::string, External> external;
 };
 
-// Dense tensor of a TensorProto. Data that lie aligned in a mapped file are viewed, other data copied once. Sub-byte types are
-// unpacked to one element a byte. E0206: data that do not fit dtype and dims; E0105, E0208: external data.
-StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto& proto, TensorSource& source);
+// Dense tensor of a TensorProto. Data that lie aligned in a mapped file are viewed, other data copied once. Sub-byte
+// types are unpacked to one element a byte. E0206: data that do not fit dtype and dims; E0105, E0208: external data.
+StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto &proto, TensorSource &source);
 // The dense tensor of a sparse one.
-StatusOr<Tensor> ReadSparseTensor(const ::onnx::SparseTensorProto& proto, TensorSource& source);
+StatusOr<Tensor> ReadSparseTensor(const ::onnx::SparseTensorProto &proto, TensorSource &source);
 
 // dtype of a TensorProto.DataType code; E0403 when it is unknown.
 StatusOr<DType> DTypeFromCode(int64_t code);
 
 // TypeProto -> Type; None when the message says nothing. E0402 for opaque types.
-StatusOr<Type> TypeFromProto(const ::onnx::TypeProto& proto);
+StatusOr<Type> TypeFromProto(const ::onnx::TypeProto &proto);
 
 // Tensor -> TensorProto with raw_data (string_data for strings), sub-byte types packed.
-void WriteTensor(const Tensor& tensor, ::onnx::TensorProto* proto);
+void WriteTensor(const Tensor &tensor, ::onnx::TensorProto *proto);
 
-}  // namespace npuc::onnx_import
+} // namespace npuc::onnx_import

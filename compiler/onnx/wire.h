@@ -11,7 +11,7 @@
 namespace npuc::onnx_import {
 
 struct ByteRange {
-  const uint8_t* data = nullptr;
+  const uint8_t *data = nullptr;
   size_t size = 0;
 };
 
@@ -30,4 +30,4 @@ inline constexpr int kMaxMessageDepth = 4 * kMaxGraphDepth + 32;
 // Walks a serialised ModelProto. E0201 when the bytes are not well formed, are cut short, or nest too deep.
 StatusOr<SlimModel> SlimDown(ByteRange model);
 
-}  // namespace npuc::onnx_import
+} // namespace npuc::onnx_import

@@ -8,19 +8,32 @@ namespace npuc::ops {
 
 float Activation::operator()(float x) const {
   switch (kind) {
-  case Kind::None: return x;
-  case Kind::Relu: return scalar::Relu(x);
-  case Kind::LeakyRelu: return scalar::LeakyRelu(x, alpha);
-  case Kind::ThresholdedRelu: return scalar::ThresholdedRelu(x, alpha);
-  case Kind::Elu: return scalar::Elu(x, alpha);
-  case Kind::Tanh: return fpmath::Tanh(x);
-  case Kind::ScaledTanh: return alpha * fpmath::Tanh(beta * x);
-  case Kind::Sigmoid: return fpmath::Sigmoid(x);
-  case Kind::HardSigmoid: return scalar::HardSigmoid(x, alpha, beta);
-  case Kind::Softsign: return scalar::Softsign(x);
-  case Kind::Softplus: return fpmath::Softplus(x);
-  case Kind::Affine: return alpha * x + beta;
-  case Kind::Clip: return scalar::Clip(x, alpha, beta);
+  case Kind::None:
+    return x;
+  case Kind::Relu:
+    return scalar::Relu(x);
+  case Kind::LeakyRelu:
+    return scalar::LeakyRelu(x, alpha);
+  case Kind::ThresholdedRelu:
+    return scalar::ThresholdedRelu(x, alpha);
+  case Kind::Elu:
+    return scalar::Elu(x, alpha);
+  case Kind::Tanh:
+    return fpmath::Tanh(x);
+  case Kind::ScaledTanh:
+    return alpha * fpmath::Tanh(beta * x);
+  case Kind::Sigmoid:
+    return fpmath::Sigmoid(x);
+  case Kind::HardSigmoid:
+    return scalar::HardSigmoid(x, alpha, beta);
+  case Kind::Softsign:
+    return scalar::Softsign(x);
+  case Kind::Softplus:
+    return fpmath::Softplus(x);
+  case Kind::Affine:
+    return alpha * x + beta;
+  case Kind::Clip:
+    return scalar::Clip(x, alpha, beta);
   }
   return x;
 }
@@ -54,15 +67,17 @@ StatusOr<Activation> ParseActivation(std::string_view name, std::optional<float>
   for (const Row &r : kRows)
     if (r.name == lower)
       return Activation{r.kind, alpha.value_or(r.alpha), beta.value_or(r.beta)};
-  return AttrError(fmt::format("activation '{}' is not known", name),
-                   "allowed: Relu, LeakyRelu, ThresholdedRelu, Elu, Tanh, ScaledTanh, Sigmoid, HardSigmoid, Softsign, Softplus, "
-                   "Affine, Clip");
+  return AttrError(
+      fmt::format("activation '{}' is not known", name),
+      "allowed: Relu, LeakyRelu, ThresholdedRelu, Elu, Tanh, ScaledTanh, Sigmoid, HardSigmoid, Softsign, Softplus, "
+      "Affine, Clip");
 }
 
 Status AddAndActivate(EvalContext &ctx, int z) {
   Tensor y = *ctx.results()[0].tensor();
   if (z >= 0 && ctx.has_operand(z)) {
-    NPUC_ASSIGN_OR_RETURN(y, BinaryMap<float, float, float>(y, ctx.operand(z), DType::F32, [](float a, float b) { return a + b; }));
+    NPUC_ASSIGN_OR_RETURN(
+        y, BinaryMap<float, float, float>(y, ctx.operand(z), DType::F32, [](float a, float b) { return a + b; }));
   }
   const llvm::ArrayRef<float> params = ctx.attrs().Floats("activation_params");
   std::optional<float> alpha, beta;

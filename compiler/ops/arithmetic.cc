@@ -1,8 +1,8 @@
 // Add, Sub, Mul, Div, Mod, Pow: two operands with numpy broadcasting.
 //
-// Integers wrap; integer Div truncates toward zero; Mod takes the divisor's sign, or with fmod=1 the dividend's; dividing an
-// integer by zero is an error of the run (E0703), which the folder answers by leaving the node alone. Pow's result has the base's
-// type; an integer base with a negative exponent gives 0, 1 or -1.
+// Integers wrap; integer Div truncates toward zero; Mod takes the divisor's sign, or with fmod=1 the dividend's;
+// dividing an integer by zero is an error of the run (E0703), which the folder answers by leaving the node alone. Pow's
+// result has the base's type; an integer base with a negative exponent gives 0, 1 or -1.
 #include <cmath>
 
 #include "compiler/ops/broadcast.h"
@@ -42,7 +42,7 @@ struct DivOp {
 struct FmodOp {
   template <class T> T operator()(T a, T b) const {
     if constexpr (std::is_floating_point_v<T>)
-      return std::fmod(a, b);  // exact by definition, so the same everywhere
+      return std::fmod(a, b); // exact by definition, so the same everywhere
     else if constexpr (std::is_signed_v<T>)
       return b == T(-1) ? T(0) : static_cast<T>(a % b);
     else
@@ -61,8 +61,9 @@ struct ModOp {
 
 Status CheckOperands(EvalContext &ctx) {
   if (ctx.operand(0).dtype() != ctx.operand(1).dtype())
-    return Error("E0302", fmt::format("the operands are {} and {}; they must have one element type",
-                                      OnnxName(ctx.operand(0).dtype()), OnnxName(ctx.operand(1).dtype())),
+    return Error("E0302",
+                 fmt::format("the operands are {} and {}; they must have one element type",
+                             OnnxName(ctx.operand(0).dtype()), OnnxName(ctx.operand(1).dtype())),
                  "insert a Cast in the model");
   return OkStatus();
 }
@@ -83,7 +84,9 @@ template <class Op, bool kDivides = false> Status Evaluate(EvalContext &ctx) {
   });
 }
 
-Status Infer(InferContext &ctx) { return BroadcastInfer(ctx); }
+Status Infer(InferContext &ctx) {
+  return BroadcastInfer(ctx);
+}
 
 Status EvaluateMod(EvalContext &ctx) {
   return ctx.attrs().Int("fmod", 0) != 0 ? Evaluate<FmodOp, true>(ctx) : Evaluate<ModOp, true>(ctx);
@@ -99,7 +102,9 @@ Status InferPow(InferContext &ctx) {
 
 template <class T> T IntPow(T base, int64_t exponent) {
   if (exponent < 0)
-    return base == T(1) ? T(1) : base == static_cast<T>(-1) && std::is_signed_v<T> ? (exponent % 2 ? static_cast<T>(-1) : T(1)) : T(0);
+    return base == T(1)                                        ? T(1)
+           : base == static_cast<T>(-1) && std::is_signed_v<T> ? (exponent % 2 ? static_cast<T>(-1) : T(1))
+                                                               : T(0);
   uint64_t r = 1, b = static_cast<uint64_t>(base);
   for (uint64_t e = static_cast<uint64_t>(exponent); e; e >>= 1, b *= b)
     if (e & 1)
@@ -121,7 +126,8 @@ Status EvaluatePow(EvalContext &ctx) {
         y = BinaryMap<T, T, T>(a, b, a.dtype(), [](T x, T e) { return fpmath::Pow(x, e); });
     } else if (IsFloat(b.dtype())) {
       b = ConvertTensor(b, DType::F64);
-      y = BinaryMap<T, double, T>(a, b, a.dtype(), [](T x, double e) { return FloatToInt<T>(fpmath::Pow(static_cast<double>(x), e)); });
+      y = BinaryMap<T, double, T>(a, b, a.dtype(),
+                                  [](T x, double e) { return FloatToInt<T>(fpmath::Pow(static_cast<double>(x), e)); });
     } else {
       b = ConvertTensor(b, DType::I64);
       y = BinaryMap<T, int64_t, T>(a, b, a.dtype(), [](T x, int64_t e) { return IntPow(x, e); });
@@ -132,17 +138,33 @@ Status EvaluatePow(EvalContext &ctx) {
   });
 }
 
-OpDef Binary(std::string_view name, int version, uint32_t traits, Status (*evaluate)(EvalContext &), std::string_view doc) {
-  return {.domain = "", .name = name, .since_version = version, .min_operands = 2, .max_operands = 2,
-          .traits = kPure | kElementwise | traits, .infer = Infer, .evaluate = evaluate, .doc = doc};
+OpDef Binary(std::string_view name, int version, uint32_t traits, Status (*evaluate)(EvalContext &),
+             std::string_view doc) {
+  return {.domain = "",
+          .name = name,
+          .since_version = version,
+          .min_operands = 2,
+          .max_operands = 2,
+          .traits = kPure | kElementwise | traits,
+          .infer = Infer,
+          .evaluate = evaluate,
+          .doc = doc};
 }
 
 } // namespace
 
-OpDef AddDef() { return Binary("Add", 14, kCommutative, Evaluate<AddOp>, "a + b"); }
-OpDef SubDef() { return Binary("Sub", 14, 0, Evaluate<SubOp>, "a - b"); }
-OpDef MulDef() { return Binary("Mul", 14, kCommutative, Evaluate<MulOp>, "a * b"); }
-OpDef DivDef() { return Binary("Div", 14, 0, Evaluate<DivOp, true>, "a / b; integers truncate toward zero"); }
+OpDef AddDef() {
+  return Binary("Add", 14, kCommutative, Evaluate<AddOp>, "a + b");
+}
+OpDef SubDef() {
+  return Binary("Sub", 14, 0, Evaluate<SubOp>, "a - b");
+}
+OpDef MulDef() {
+  return Binary("Mul", 14, kCommutative, Evaluate<MulOp>, "a * b");
+}
+OpDef DivDef() {
+  return Binary("Div", 14, 0, Evaluate<DivOp, true>, "a / b; integers truncate toward zero");
+}
 OpDef ModDef() {
   OpDef d = Binary("Mod", 13, 0, EvaluateMod, "Remainder with the divisor's sign, or the dividend's with fmod=1.");
   d.attrs = {IntAttr("fmod")};

@@ -1,4 +1,5 @@
-// numpy broadcasting over static tensors: strides with 0 on broadcast axes, adjacent axes coalesced, contiguous inner loops.
+// numpy broadcasting over static tensors: strides with 0 on broadcast axes, adjacent axes coalesced, contiguous inner
+// loops.
 #pragma once
 
 #include <array>
@@ -7,8 +8,8 @@
 
 namespace npuc::ops {
 
-// Element strides of N operands for an iteration over `out`, neighbouring axes merged where all operands allow it. The last axis
-// is the inner loop; every inner stride is 0 or 1 for row-major operands.
+// Element strides of N operands for an iteration over `out`, neighbouring axes merged where all operands allow it. The
+// last axis is the inner loop; every inner stride is 0 or 1 for row-major operands.
 template <int N> struct BroadcastPlan {
   llvm::SmallVector<int64_t, 4> dims;
   std::array<llvm::SmallVector<int64_t, 4>, N> strides;
@@ -74,7 +75,8 @@ template <int N> struct BroadcastPlan {
   }
 };
 
-// out[i] = f(a[i], b[i]) with broadcasting. A, B: C++ element types of the operands, R: of the result (`dtype` names it).
+// out[i] = f(a[i], b[i]) with broadcasting. A, B: C++ element types of the operands, R: of the result (`dtype` names
+// it).
 template <class A, class B, class R, class F>
 StatusOr<Tensor> BinaryMap(const Tensor &a, const Tensor &b, DType dtype, F &&f) {
   NPUC_ASSIGN_OR_RETURN(const Dims dims, BroadcastDims(a.dims(), b.dims()));
@@ -84,8 +86,8 @@ StatusOr<Tensor> BinaryMap(const Tensor &a, const Tensor &b, DType dtype, F &&f)
   R *const o = out.template mutable_data<R>();
   const A *const pa = a.template data<A>();
   const B *const pb = b.template data<B>();
-  const BroadcastPlan<2> plan(dims, {a.is_splat() ? llvm::ArrayRef<int64_t>() : a.dims(),
-                                     b.is_splat() ? llvm::ArrayRef<int64_t>() : b.dims()});
+  const BroadcastPlan<2> plan(
+      dims, {a.is_splat() ? llvm::ArrayRef<int64_t>() : a.dims(), b.is_splat() ? llvm::ArrayRef<int64_t>() : b.dims()});
   const int64_t n = plan.dims.back(), sa = plan.strides[0].back(), sb = plan.strides[1].back();
   plan.ForEachRow([&](int64_t at, const std::array<int64_t, 2> &from) {
     R *const ro = o + at;

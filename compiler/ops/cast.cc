@@ -1,6 +1,6 @@
-// Cast and CastLike between all element types, strings included. The numeric rules are convert.h's. To string: integers in decimal,
-// bool as 1 and 0, floats shortest round-trip ("1.0", "1e-05", "NaN", "INF", "-INF"). From string: decimal or scientific notation,
-// NaN, INF in any case; anything else is E0703.
+// Cast and CastLike between all element types, strings included. The numeric rules are convert.h's. To string: integers
+// in decimal, bool as 1 and 0, floats shortest round-trip ("1.0", "1e-05", "NaN", "INF", "-INF"). From string: decimal
+// or scientific notation, NaN, INF in any case; anything else is E0703.
 #include <absl/strings/numbers.h>
 
 #include "compiler/ops/convert.h"
@@ -45,10 +45,12 @@ StatusOr<Tensor> FromStrings(const Tensor &t, DType to) {
     const absl::string_view s(t.strings()[i]);
     double v = 0;
     if (!absl::SimpleAtod(s, &v))
-      return Error("E0703", fmt::format("the string '{}' is not a number", t.strings()[i]), "check the string tensor that is cast");
+      return Error("E0703", fmt::format("the string '{}' is not a number", t.strings()[i]),
+                   "check the string tensor that is cast");
     real.mutable_data<double>()[i] = v;
     if (all_whole)
-      all_whole = to == DType::U64 ? absl::SimpleAtoi(s, &whole.mutable_data<uint64_t>()[i]) : absl::SimpleAtoi(s, &whole.mutable_data<int64_t>()[i]);
+      all_whole = to == DType::U64 ? absl::SimpleAtoi(s, &whole.mutable_data<uint64_t>()[i])
+                                   : absl::SimpleAtoi(s, &whole.mutable_data<int64_t>()[i]);
   }
   return ConvertTensor(all_whole ? whole : real, to);
 }
@@ -84,7 +86,8 @@ Status CastTo(EvalContext &ctx, DType to) {
 StatusOr<DType> Target(const AttributeList &attrs) {
   const int64_t to = attrs.Int("to", 0);
   if (to <= 0 || to >= kNumDTypes)
-    return AttrError(fmt::format("attribute to is {}; it must be the code of an element type, 1 to {}", to, kNumDTypes - 1));
+    return AttrError(
+        fmt::format("attribute to is {}; it must be the code of an element type, 1 to {}", to, kNumDTypes - 1));
   return static_cast<DType>(to);
 }
 
@@ -101,20 +104,35 @@ Status InferCastLike(InferContext &ctx) {
   SetTensor(ctx, 0, DTypeOfOperand(ctx, 1), ShapeOf(ctx, 0));
   return OkStatus();
 }
-Status EvaluateCastLike(EvalContext &ctx) { return CastTo(ctx, ctx.operand(1).dtype()); }
+Status EvaluateCastLike(EvalContext &ctx) {
+  return CastTo(ctx, ctx.operand(1).dtype());
+}
 
 } // namespace
 
 OpDef CastDef() {
-  return {.domain = "", .name = "Cast", .since_version = 24, .min_operands = 1, .max_operands = 1,
+  return {.domain = "",
+          .name = "Cast",
+          .since_version = 24,
+          .min_operands = 1,
+          .max_operands = 1,
           .attrs = {IntAttr("to", true), IntAttr("saturate"), StringAttr("round_mode")},
-          .traits = kPure | kElementwise | kNoFloatWiden, .infer = InferCast, .evaluate = EvaluateCast,
+          .traits = kPure | kElementwise | kNoFloatWiden,
+          .infer = InferCast,
+          .evaluate = EvaluateCast,
           .doc = "Conversion to another element type."};
 }
 OpDef CastLikeDef() {
-  return {.domain = "", .name = "CastLike", .since_version = 24, .min_operands = 2, .max_operands = 2,
-          .attrs = {IntAttr("saturate"), StringAttr("round_mode")}, .traits = kPure | kElementwise | kNoFloatWiden,
-          .infer = InferCastLike, .evaluate = EvaluateCastLike, .doc = "Conversion to the second operand's element type."};
+  return {.domain = "",
+          .name = "CastLike",
+          .since_version = 24,
+          .min_operands = 2,
+          .max_operands = 2,
+          .attrs = {IntAttr("saturate"), StringAttr("round_mode")},
+          .traits = kPure | kElementwise | kNoFloatWiden,
+          .infer = InferCastLike,
+          .evaluate = EvaluateCastLike,
+          .doc = "Conversion to the second operand's element type."};
 }
 
 } // namespace npuc::ops

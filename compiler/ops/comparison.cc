@@ -1,5 +1,6 @@
-// Comparisons to bool (Equal, Less, Greater, LessOrEqual, GreaterOrEqual), logic on bool (And, Or, Xor, Not), logic on integer bits
-// (BitwiseAnd, ..., BitShift), IsNaN, IsInf and Where. All broadcast as numpy. A comparison with NaN is false.
+// Comparisons to bool (Equal, Less, Greater, LessOrEqual, GreaterOrEqual), logic on bool (And, Or, Xor, Not), logic on
+// integer bits (BitwiseAnd, ..., BitShift), IsNaN, IsInf and Where. All broadcast as numpy. A comparison with NaN is
+// false.
 #include "compiler/ops/broadcast.h"
 #include "compiler/ops/quant_eval.h"
 
@@ -17,13 +18,16 @@ NPUC_COMPARE(LessOrEqualOp, <=)
 NPUC_COMPARE(GreaterOrEqualOp, >=)
 #undef NPUC_COMPARE
 
-Status InferBool(InferContext &ctx) { return BroadcastInfer(ctx, DType::Bool); }
+Status InferBool(InferContext &ctx) {
+  return BroadcastInfer(ctx, DType::Bool);
+}
 
 Status SameDTypes(EvalContext &ctx) {
   for (int i = 1; i < ctx.num_operands(); ++i)
     if (ctx.operand(i).dtype() != ctx.operand(0).dtype())
-      return Error("E0302", fmt::format("the operands are {} and {}; they must have one element type",
-                                        OnnxName(ctx.operand(0).dtype()), OnnxName(ctx.operand(i).dtype())),
+      return Error("E0302",
+                   fmt::format("the operands are {} and {}; they must have one element type",
+                               OnnxName(ctx.operand(0).dtype()), OnnxName(ctx.operand(i).dtype())),
                    "insert a Cast in the model");
   return OkStatus();
 }
@@ -35,7 +39,8 @@ Status EqualStrings(EvalContext &ctx) {
   const BroadcastPlan<2> plan(dims, {a.dims(), b.dims()});
   plan.ForEachRow([&](int64_t at, const std::array<int64_t, 2> &from) {
     for (int64_t i = 0; i < plan.dims.back(); ++i)
-      y.mutable_bytes()[at + i] = a.strings()[from[0] + i * plan.strides[0].back()] == b.strings()[from[1] + i * plan.strides[1].back()];
+      y.mutable_bytes()[at + i] =
+          a.strings()[from[0] + i * plan.strides[0].back()] == b.strings()[from[1] + i * plan.strides[1].back()];
   });
   ctx.set_result(0, std::move(y));
   return OkStatus();
@@ -55,8 +60,15 @@ template <class Op> Status EvaluateCompare(EvalContext &ctx) {
 }
 
 OpDef Compare(std::string_view name, int version, Status (*evaluate)(EvalContext &), uint32_t traits = 0) {
-  return {.domain = "", .name = name, .since_version = version, .min_operands = 2, .max_operands = 2,
-          .traits = kPure | kElementwise | traits, .infer = InferBool, .evaluate = evaluate, .doc = "Elementwise comparison to bool."};
+  return {.domain = "",
+          .name = name,
+          .since_version = version,
+          .min_operands = 2,
+          .max_operands = 2,
+          .traits = kPure | kElementwise | traits,
+          .infer = InferBool,
+          .evaluate = evaluate,
+          .doc = "Elementwise comparison to bool."};
 }
 
 // ---- Logic on bool
@@ -65,7 +77,8 @@ template <class F> Status EvaluateLogic(EvalContext &ctx, F f) {
   for (int i = 0; i < ctx.num_operands(); ++i)
     if (ctx.operand(i).dtype() != DType::Bool)
       return UnsupportedDType(ctx.operand(i).dtype());
-  NPUC_ASSIGN_OR_RETURN(Tensor y, (BinaryMap<uint8_t, uint8_t, uint8_t>(ctx.operand(0), ctx.operand(1), DType::Bool, f)));
+  NPUC_ASSIGN_OR_RETURN(Tensor y,
+                        (BinaryMap<uint8_t, uint8_t, uint8_t>(ctx.operand(0), ctx.operand(1), DType::Bool, f)));
   ctx.set_result(0, std::move(y));
   return OkStatus();
 }
@@ -87,7 +100,9 @@ Status EvaluateNot(EvalContext &ctx) {
 
 // ---- Logic on bits
 
-Status InferSame(InferContext &ctx) { return BroadcastInfer(ctx); }
+Status InferSame(InferContext &ctx) {
+  return BroadcastInfer(ctx);
+}
 
 template <class Op> Status EvaluateBits(EvalContext &ctx) {
   NPUC_RETURN_IF_ERROR(SameDTypes(ctx));
@@ -137,9 +152,17 @@ Status EvaluateBitShift(EvalContext &ctx) {
   return AttrError(fmt::format("direction '{}' is not LEFT or RIGHT", direction));
 }
 
-OpDef Logic(std::string_view name, int version, Status (*evaluate)(EvalContext &), Status (*infer)(InferContext &) = InferBool) {
-  return {.domain = "", .name = name, .since_version = version, .min_operands = 2, .max_operands = 2,
-          .traits = kPure | kElementwise | kCommutative, .infer = infer, .evaluate = evaluate, .doc = "Elementwise logic."};
+OpDef Logic(std::string_view name, int version, Status (*evaluate)(EvalContext &),
+            Status (*infer)(InferContext &) = InferBool) {
+  return {.domain = "",
+          .name = name,
+          .since_version = version,
+          .min_operands = 2,
+          .max_operands = 2,
+          .traits = kPure | kElementwise | kCommutative,
+          .infer = infer,
+          .evaluate = evaluate,
+          .doc = "Elementwise logic."};
 }
 
 // ---- IsNaN, IsInf
@@ -156,13 +179,14 @@ Status EvaluateIsNaN(EvalContext &ctx) {
   });
 }
 Status EvaluateIsInf(EvalContext &ctx) {
-  const bool positive = ctx.attrs().Int("detect_positive", 1) != 0, negative = ctx.attrs().Int("detect_negative", 1) != 0;
+  const bool positive = ctx.attrs().Int("detect_positive", 1) != 0,
+             negative = ctx.attrs().Int("detect_negative", 1) != 0;
   return DispatchFloat(ctx.operand(0).dtype(), [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     constexpr T kMax = std::numeric_limits<T>::max();
     ctx.set_result(0, UnaryMap<T, uint8_t>(ctx.operand(0), DType::Bool, [=](T v) -> uint8_t {
-      return (positive && v > kMax) || (negative && v < -kMax);
-    }));
+                     return (positive && v > kMax) || (negative && v < -kMax);
+                   }));
     return OkStatus();
   });
 }
@@ -185,7 +209,8 @@ Status EvaluateWhere(EvalContext &ctx) {
   NPUC_ASSIGN_OR_RETURN(Dims dims, BroadcastDims(c.dims(), a.dims()));
   NPUC_ASSIGN_OR_RETURN(dims, BroadcastDims(dims, b.dims()));
   const BroadcastPlan<3> plan(dims, {c.dims(), a.dims(), b.dims()});
-  const int64_t n = plan.dims.back(), sc = plan.strides[0].back(), sa = plan.strides[1].back(), sb = plan.strides[2].back();
+  const int64_t n = plan.dims.back(), sc = plan.strides[0].back(), sa = plan.strides[1].back(),
+                sb = plan.strides[2].back();
   if (a.dtype() == DType::String) {
     std::vector<std::string> out(NumElements(dims));
     plan.ForEachRow([&](int64_t at, const std::array<int64_t, 3> &from) {
@@ -212,42 +237,105 @@ Status EvaluateWhere(EvalContext &ctx) {
 
 } // namespace
 
-OpDef EqualDef() { return Compare("Equal", 19, EvaluateCompare<EqualOp>, kCommutative); }
-OpDef LessDef() { return Compare("Less", 13, EvaluateCompare<LessOp>); }
-OpDef GreaterDef() { return Compare("Greater", 13, EvaluateCompare<GreaterOp>); }
-OpDef LessOrEqualDef() { return Compare("LessOrEqual", 16, EvaluateCompare<LessOrEqualOp>); }
-OpDef GreaterOrEqualDef() { return Compare("GreaterOrEqual", 16, EvaluateCompare<GreaterOrEqualOp>); }
-OpDef AndDef() { return Logic("And", 7, EvaluateAnd); }
-OpDef OrDef() { return Logic("Or", 7, EvaluateOr); }
-OpDef XorDef() { return Logic("Xor", 7, EvaluateXor); }
-OpDef NotDef() {
-  return {.domain = "", .name = "Not", .since_version = 1, .min_operands = 1, .max_operands = 1, .traits = kPure | kElementwise,
-          .infer = SameTypeAsOperand, .evaluate = EvaluateNot, .doc = "Negation of bool."};
+OpDef EqualDef() {
+  return Compare("Equal", 19, EvaluateCompare<EqualOp>, kCommutative);
 }
-OpDef BitwiseAndDef() { return Logic("BitwiseAnd", 18, EvaluateBits<AndBits>, InferSame); }
-OpDef BitwiseOrDef() { return Logic("BitwiseOr", 18, EvaluateBits<OrBits>, InferSame); }
-OpDef BitwiseXorDef() { return Logic("BitwiseXor", 18, EvaluateBits<XorBits>, InferSame); }
+OpDef LessDef() {
+  return Compare("Less", 13, EvaluateCompare<LessOp>);
+}
+OpDef GreaterDef() {
+  return Compare("Greater", 13, EvaluateCompare<GreaterOp>);
+}
+OpDef LessOrEqualDef() {
+  return Compare("LessOrEqual", 16, EvaluateCompare<LessOrEqualOp>);
+}
+OpDef GreaterOrEqualDef() {
+  return Compare("GreaterOrEqual", 16, EvaluateCompare<GreaterOrEqualOp>);
+}
+OpDef AndDef() {
+  return Logic("And", 7, EvaluateAnd);
+}
+OpDef OrDef() {
+  return Logic("Or", 7, EvaluateOr);
+}
+OpDef XorDef() {
+  return Logic("Xor", 7, EvaluateXor);
+}
+OpDef NotDef() {
+  return {.domain = "",
+          .name = "Not",
+          .since_version = 1,
+          .min_operands = 1,
+          .max_operands = 1,
+          .traits = kPure | kElementwise,
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateNot,
+          .doc = "Negation of bool."};
+}
+OpDef BitwiseAndDef() {
+  return Logic("BitwiseAnd", 18, EvaluateBits<AndBits>, InferSame);
+}
+OpDef BitwiseOrDef() {
+  return Logic("BitwiseOr", 18, EvaluateBits<OrBits>, InferSame);
+}
+OpDef BitwiseXorDef() {
+  return Logic("BitwiseXor", 18, EvaluateBits<XorBits>, InferSame);
+}
 OpDef BitwiseNotDef() {
-  return {.domain = "", .name = "BitwiseNot", .since_version = 18, .min_operands = 1, .max_operands = 1,
-          .traits = kPure | kElementwise, .infer = SameTypeAsOperand, .evaluate = EvaluateBitwiseNot, .doc = "Complement of the bits."};
+  return {.domain = "",
+          .name = "BitwiseNot",
+          .since_version = 18,
+          .min_operands = 1,
+          .max_operands = 1,
+          .traits = kPure | kElementwise,
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateBitwiseNot,
+          .doc = "Complement of the bits."};
 }
 OpDef BitShiftDef() {
-  return {.domain = "", .name = "BitShift", .since_version = 11, .min_operands = 2, .max_operands = 2,
-          .attrs = {StringAttr("direction", true)}, .traits = kPure | kElementwise, .infer = InferSame, .evaluate = EvaluateBitShift,
+  return {.domain = "",
+          .name = "BitShift",
+          .since_version = 11,
+          .min_operands = 2,
+          .max_operands = 2,
+          .attrs = {StringAttr("direction", true)},
+          .traits = kPure | kElementwise,
+          .infer = InferSame,
+          .evaluate = EvaluateBitShift,
           .doc = "Shift of unsigned integers, LEFT or RIGHT."};
 }
 OpDef IsNaNDef() {
-  return {.domain = "", .name = "IsNaN", .since_version = 20, .min_operands = 1, .max_operands = 1, .traits = kPure | kElementwise,
-          .infer = InferIs, .evaluate = EvaluateIsNaN, .doc = "Whether an element is NaN."};
+  return {.domain = "",
+          .name = "IsNaN",
+          .since_version = 20,
+          .min_operands = 1,
+          .max_operands = 1,
+          .traits = kPure | kElementwise,
+          .infer = InferIs,
+          .evaluate = EvaluateIsNaN,
+          .doc = "Whether an element is NaN."};
 }
 OpDef IsInfDef() {
-  return {.domain = "", .name = "IsInf", .since_version = 20, .min_operands = 1, .max_operands = 1,
-          .attrs = {IntAttr("detect_positive"), IntAttr("detect_negative")}, .traits = kPure | kElementwise, .infer = InferIs,
-          .evaluate = EvaluateIsInf, .doc = "Whether an element is infinite."};
+  return {.domain = "",
+          .name = "IsInf",
+          .since_version = 20,
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {IntAttr("detect_positive"), IntAttr("detect_negative")},
+          .traits = kPure | kElementwise,
+          .infer = InferIs,
+          .evaluate = EvaluateIsInf,
+          .doc = "Whether an element is infinite."};
 }
 OpDef WhereDef() {
-  return {.domain = "", .name = "Where", .since_version = 16, .min_operands = 3, .max_operands = 3,
-          .traits = kPure | kElementwise | kCopiesElements, .infer = InferWhere, .evaluate = EvaluateWhere,
+  return {.domain = "",
+          .name = "Where",
+          .since_version = 16,
+          .min_operands = 3,
+          .max_operands = 3,
+          .traits = kPure | kElementwise | kCopiesElements,
+          .infer = InferWhere,
+          .evaluate = EvaluateWhere,
           .doc = "condition ? x : y, elementwise."};
 }
 

@@ -4,17 +4,18 @@
 namespace npuc::ops {
 namespace {
 
-Status InferConstant(InferContext& ctx) {
-  if (const Tensor* t = ctx.attrs().TensorOrNull("value")) ctx.set_result(0, Type::Tensor(t->dtype(), Shape::Of(t->dims())));
+Status InferConstant(InferContext &ctx) {
+  if (const Tensor *t = ctx.attrs().TensorOrNull("value"))
+    ctx.set_result(0, Type::Tensor(t->dtype(), Shape::Of(t->dims())));
   return OkStatus();
 }
-Status EvaluateConstant(EvalContext& ctx) {
+Status EvaluateConstant(EvalContext &ctx) {
   ctx.set_result(0, *ctx.attrs().TensorOrNull("value"));
   return OkStatus();
 }
 
-Status InferConstantOfShape(InferContext& ctx) {
-  const Tensor* value = ctx.attrs().TensorOrNull("value");
+Status InferConstantOfShape(InferContext &ctx) {
+  const Tensor *value = ctx.attrs().TensorOrNull("value");
   const DType dtype = value ? value->dtype() : DType::F32;
   if (auto dims = ctx.dims(0)) {
     NPUC_ASSIGN_OR_RETURN(Shape shape, ShapeFromDims(*dims, "the wanted shape"));
@@ -26,45 +27,49 @@ Status InferConstantOfShape(InferContext& ctx) {
   }
   return OkStatus();
 }
-Status VerifyConstantOfShape(const Node& n) {
-  const Tensor* value = n.attrs().TensorOrNull("value");
-  if (value && value->num_elements() != 1) return AttrError(fmt::format("attribute 'value' has {} elements, not 1", value->num_elements()));
+Status VerifyConstantOfShape(const Node &n) {
+  const Tensor *value = n.attrs().TensorOrNull("value");
+  if (value && value->num_elements() != 1)
+    return AttrError(fmt::format("attribute 'value' has {} elements, not 1", value->num_elements()));
   return OkStatus();
 }
-Status EvaluateConstantOfShape(EvalContext& ctx) {
+Status EvaluateConstantOfShape(EvalContext &ctx) {
   const auto dims = AsInts(ctx.operand(0));
   for (int64_t d : dims)
-    if (d < 0) return Error("E0703", fmt::format("the wanted shape {} has a negative extent", ToString(dims)));
-  if (!CheckedNumElements(dims)) return Error("E0703", fmt::format("a result of shape {} does not fit into memory", ToString(dims)));
-  const Tensor* value = ctx.attrs().TensorOrNull("value");
+    if (d < 0)
+      return Error("E0703", fmt::format("the wanted shape {} has a negative extent", ToString(dims)));
+  if (!CheckedNumElements(dims))
+    return Error("E0703", fmt::format("a result of shape {} does not fit into memory", ToString(dims)));
+  const Tensor *value = ctx.attrs().TensorOrNull("value");
   if (value && value->dtype() == DType::String) {
     ctx.set_result(0, Tensor::Strings(dims, std::vector<std::string>(NumElements(dims), value->strings()[0])));
     return OkStatus();
   }
   const float zero = 0;
-  ctx.set_result(0, value ? Tensor::Splat(value->dtype(), dims, value->bytes()) : Tensor::Splat(DType::F32, dims, &zero));
+  ctx.set_result(0,
+                 value ? Tensor::Splat(value->dtype(), dims, value->bytes()) : Tensor::Splat(DType::F32, dims, &zero));
   return OkStatus();
 }
 
-Status InferIdentity(InferContext& ctx) {
+Status InferIdentity(InferContext &ctx) {
   Type t = ctx.operand_type(0);
-  t.set_quant(nullptr);  // the driver passes it on
+  t.set_quant(nullptr); // the driver passes it on
   t.set_layout(Layout::RowMajor);
   ctx.set_result(0, t);
   return OkStatus();
 }
-Status EvaluateIdentity(EvalContext& ctx) {
+Status EvaluateIdentity(EvalContext &ctx) {
   ctx.set_result(0, ctx.operand_value(0));
   return OkStatus();
 }
 
-std::pair<int64_t, int64_t> ShapeRange(const AttributeList& attrs, int64_t rank) {
+std::pair<int64_t, int64_t> ShapeRange(const AttributeList &attrs, int64_t rank) {
   auto clamp = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank); };
   const int64_t begin = clamp(attrs.Int("start", 0)), end = clamp(attrs.Int("end", rank));
   return {begin, std::max(begin, end)};
 }
 
-Status InferShape(InferContext& ctx) {
+Status InferShape(InferContext &ctx) {
   const Shape s = ShapeOf(ctx, 0);
   if (!s.ranked()) {
     SetTensor(ctx, 0, DType::I64, Shape::UnknownDims(1));
@@ -74,23 +79,23 @@ Status InferShape(InferContext& ctx) {
   SetTensor(ctx, 0, DType::I64, Shape({end - begin}));
   return OkStatus();
 }
-Status EvaluateShape(EvalContext& ctx) {
+Status EvaluateShape(EvalContext &ctx) {
   const auto dims = ctx.operand(0).dims();
   auto [begin, end] = ShapeRange(ctx.attrs(), static_cast<int64_t>(dims.size()));
   ctx.set_result(0, Tensor::OfI64(dims.slice(begin, end - begin)));
   return OkStatus();
 }
 
-Status InferSize(InferContext& ctx) {
+Status InferSize(InferContext &ctx) {
   SetTensor(ctx, 0, DType::I64, Shape());
   return OkStatus();
 }
-Status EvaluateSize(EvalContext& ctx) {
+Status EvaluateSize(EvalContext &ctx) {
   ctx.set_result(0, Tensor::ScalarI64(ctx.operand(0).num_elements()));
   return OkStatus();
 }
 
-}  // namespace
+} // namespace
 
 OpDef ConstantDef() {
   return {.domain = "",
@@ -154,4 +159,4 @@ OpDef SizeDef() {
           .doc = "The number of the operand's elements as int64."};
 }
 
-}  // namespace npuc::ops
+} // namespace npuc::ops

@@ -1,11 +1,12 @@
-// Conv, ConvTranspose and the older whole-integer forms ConvInteger and QLinearConv: up to three spatial axes, groups, dilations.
+// Conv, ConvTranspose and the older whole-integer forms ConvInteger and QLinearConv: up to three spatial axes, groups,
+// dilations.
 //
 //   Conv(x [N,C,S..], w [M,C/g,K..], b [M])             -> [N,M,O..]
 //   ConvTranspose(x [N,C,S..], w [C,M/g,K..], b [M])    -> [N,M,O..]
 //
-// f32 and f64: one chain per output that starts at the bias, over (channel, taps). Quantised: acc = bias + sum((x-zx)*(w-zw)) in
-// exact integers, then one multiply to f32, then rounding (quant_math.h). All forms share the kernels of kernels.h.
-// Left alone: layouts (interpretation is on ONNX's order).
+// f32 and f64: one chain per output that starts at the bias, over (channel, taps). Quantised: acc = bias +
+// sum((x-zx)*(w-zw)) in exact integers, then one multiply to f32, then rounding (quant_math.h). All forms share the
+// kernels of kernels.h. Left alone: layouts (interpretation is on ONNX's order).
 #include "compiler/ops/activation.h"
 #include "compiler/ops/quant_eval.h"
 #include "compiler/ops/spatial.h"
@@ -21,8 +22,9 @@ StatusOr<ConvShape> MakeShape(const AttributeList &attrs, llvm::ArrayRef<int64_t
   s.groups = attrs.Int("group", 1);
   const int64_t m = w[0], c = x[1];
   if (s.groups < 1 || c != w[1] * s.groups || m % s.groups != 0)
-    return ShapeError(fmt::format("x {} has {} channels, w {} and group {} need {}; the output channels must divide by group",
-                                  ToString(x), c, ToString(w), s.groups, w[1] * s.groups));
+    return ShapeError(
+        fmt::format("x {} has {} channels, w {} and group {} need {}; the output channels must divide by group",
+                    ToString(x), c, ToString(w), s.groups, w[1] * s.groups));
   NPUC_ASSIGN_OR_RETURN(Window win, ReadWindow(attrs, w.drop_front(2)));
   s.batch = x[0];
   s.ic = w[1];
@@ -43,9 +45,11 @@ StatusOr<ConvShape> MakeShape(const AttributeList &attrs, llvm::ArrayRef<int64_t
 StatusOr<int64_t> TransposedOutput(const AttributeList &attrs, Window &w, int i, int64_t in) {
   const llvm::ArrayRef<int64_t> out_pad = attrs.Ints("output_padding"), out_shape = attrs.Ints("output_shape");
   const size_t rank = w.rank();
-  if ((!out_pad.empty() && out_pad.size() != rank) || (!out_shape.empty() && out_shape.size() != rank && out_shape.size() != rank + 2))
-    return AttrError(fmt::format("output_padding {} or output_shape {} does not have one value for each of {} spatial axes",
-                                 ToString(out_pad), ToString(out_shape), rank));
+  if ((!out_pad.empty() && out_pad.size() != rank) ||
+      (!out_shape.empty() && out_shape.size() != rank && out_shape.size() != rank + 2))
+    return AttrError(
+        fmt::format("output_padding {} or output_shape {} does not have one value for each of {} spatial axes",
+                    ToString(out_pad), ToString(out_shape), rank));
   const int64_t extra = out_pad.empty() ? 0 : out_pad[i];
   if (extra < 0)
     return AttrError(fmt::format("output_padding {} must not be negative", ToString(out_pad)));
@@ -67,15 +71,16 @@ StatusOr<int64_t> TransposedOutput(const AttributeList &attrs, Window &w, int i,
   return out;
 }
 
-StatusOr<ConvShape> MakeTransposedShape(const AttributeList &attrs, llvm::ArrayRef<int64_t> x, llvm::ArrayRef<int64_t> w) {
+StatusOr<ConvShape> MakeTransposedShape(const AttributeList &attrs, llvm::ArrayRef<int64_t> x,
+                                        llvm::ArrayRef<int64_t> w) {
   if (x.size() < 3 || x.size() > 5 || x.size() != w.size())
     return ShapeError(fmt::format("x {} and w {} must both have 1 to 3 spatial axes", ToString(x), ToString(w)));
   ConvShape s;
   s.transposed = true;
   s.groups = attrs.Int("group", 1);
   if (s.groups < 1 || x[1] != w[0] || w[0] % s.groups != 0)
-    return ShapeError(fmt::format("x {} has {} channels, w {} has {}; they must agree and divide by group {}", ToString(x), x[1],
-                                  ToString(w), w[0], s.groups));
+    return ShapeError(fmt::format("x {} has {} channels, w {} has {}; they must agree and divide by group {}",
+                                  ToString(x), x[1], ToString(w), w[0], s.groups));
   NPUC_ASSIGN_OR_RETURN(Window win, ReadWindow(attrs, w.drop_front(2)));
   s.batch = x[0];
   s.ic = w[0] / s.groups;
@@ -101,7 +106,8 @@ Dims ResultDims(const ConvShape &s, int rank) {
 
 Status CheckBias(const Tensor &b, int64_t channels) {
   if (b.num_elements() != channels)
-    return ShapeError(fmt::format("the bias has shape {}; {} output channels need [{}]", ToString(b.dims()), channels, channels));
+    return ShapeError(
+        fmt::format("the bias has shape {}; {} output channels need [{}]", ToString(b.dims()), channels, channels));
   return OkStatus();
 }
 
@@ -127,14 +133,16 @@ Status InferConvAt(InferContext &ctx, int xi, int wi, int bi, DType result, bool
     out[1] = transposed ? (w[1].is_static() ? Dim(w[1].value() * group) : Dim::Unknown()) : w[0];
     const Dim channels = transposed ? w[0] : w[1].is_static() ? Dim(w[1].value() * group) : Dim::Unknown();
     if (x.ranked() && x[1].is_static() && channels.is_static() && x[1].value() != channels.value())
-      return ShapeError(fmt::format("x {} has {} channels, w {} and group {} need {}", x.ToString(), x[1].value(), w.ToString(),
-                                    group, channels.value()),
+      return ShapeError(fmt::format("x {} has {} channels, w {} and group {} need {}", x.ToString(), x[1].value(),
+                                    w.ToString(), group, channels.value()),
                         "check the layout of the input and the group attribute");
     const Dim divides = w[0];
     if (divides.is_static() && divides.value() % group != 0)
-      return ShapeError(fmt::format("w {}: extent {} of axis 0 does not divide by group {}", w.ToString(), divides.value(), group));
+      return ShapeError(
+          fmt::format("w {}: extent {} of axis 0 does not divide by group {}", w.ToString(), divides.value(), group));
     if (b.ranked() && b.rank() == 1 && b[0].is_static() && out[1].is_static() && b[0].value() != out[1].value())
-      return ShapeError(fmt::format("the bias has shape {}; {} output channels need [{}]", b.ToString(), out[1].value(), out[1].value()));
+      return ShapeError(fmt::format("the bias has shape {}; {} output channels need [{}]", b.ToString(), out[1].value(),
+                                    out[1].value()));
     bool kernel_known = true;
     Dims kernel;
     for (int i = 2; i < rank; ++i) {
@@ -231,12 +239,15 @@ template <bool kTransposed> Status EvaluateQuantizedConv(EvalContext &ctx) {
   if (ctx.has_operand(2))
     NPUC_RETURN_IF_ERROR(CheckBias(ctx.operand(2), s.groups * s.oc));
   ctx.set_result(0, RunIntConv(s, x.rank() - 2, x, qx->zero_points, w, qw->zero_points,
-                               ctx.has_operand(2) ? &ctx.operand(2) : nullptr, SinkOf(ctx, qx->scale(), qw->scales), ctx.threads()));
+                               ctx.has_operand(2) ? &ctx.operand(2) : nullptr, SinkOf(ctx, qx->scale(), qw->scales),
+                               ctx.threads()));
   return OkStatus();
 }
 
 // ConvInteger: x, w, x_zero_point, w_zero_point -> i32.
-Status InferConvInteger(InferContext &ctx) { return InferConvAt(ctx, 0, 1, -1, DType::I32, false); }
+Status InferConvInteger(InferContext &ctx) {
+  return InferConvAt(ctx, 0, 1, -1, DType::I32, false);
+}
 
 llvm::SmallVector<int32_t, 4> Zeros(EvalContext &ctx, int i) {
   llvm::SmallVector<int32_t, 4> out;
@@ -259,7 +270,9 @@ Status EvaluateConvInteger(EvalContext &ctx) {
 }
 
 // QLinearConv: x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B.
-Status InferQLinearConv(InferContext &ctx) { return InferConvAt(ctx, 0, 3, 8, DTypeOfOperand(ctx, 7), false); }
+Status InferQLinearConv(InferContext &ctx) {
+  return InferConvAt(ctx, 0, 3, 8, DTypeOfOperand(ctx, 7), false);
+}
 
 Status EvaluateQLinearConv(EvalContext &ctx) {
   const Tensor &x = ctx.operand(0), &w = ctx.operand(3);
@@ -267,13 +280,15 @@ Status EvaluateQLinearConv(EvalContext &ctx) {
   const FloatView sx(ctx.operand(1)), sw(ctx.operand(4)), sy(ctx.operand(6));
   const auto zx = Zeros(ctx, 2), zw = Zeros(ctx, 5), zy = Zeros(ctx, 7);
   const int64_t channels = s.groups * s.oc;
-  if (sx.size() != 1 || sy.size() != 1 || zx.size() != 1 || zy.size() != 1 || (sw.size() != 1 && sw.size() != channels) ||
-      (zw.size() != 1 && static_cast<int64_t>(zw.size()) != channels))
+  if (sx.size() != 1 || sy.size() != 1 || zx.size() != 1 || zy.size() != 1 ||
+      (sw.size() != 1 && sw.size() != channels) || (zw.size() != 1 && static_cast<int64_t>(zw.size()) != channels))
     return ShapeError(fmt::format("scales and zero points must be scalars, those of w scalars or [{}]", channels));
   if (ctx.has_operand(8))
     NPUC_RETURN_IF_ERROR(CheckBias(ctx.operand(8), channels));
-  const AccSink sink = AccSink::Quantized(ctx.operand(7).dtype(), sx[0], llvm::ArrayRef<float>(sw.data(), sw.size()), sy[0], zy[0]);
-  ctx.set_result(0, RunIntConv(s, x.rank() - 2, x, zx, w, zw, ctx.has_operand(8) ? &ctx.operand(8) : nullptr, sink, ctx.threads()));
+  const AccSink sink =
+      AccSink::Quantized(ctx.operand(7).dtype(), sx[0], llvm::ArrayRef<float>(sw.data(), sw.size()), sy[0], zy[0]);
+  ctx.set_result(0, RunIntConv(s, x.rank() - 2, x, zx, w, zw, ctx.has_operand(8) ? &ctx.operand(8) : nullptr, sink,
+                               ctx.threads()));
   return OkStatus();
 }
 
@@ -286,36 +301,65 @@ Status EvaluateFusedConv(EvalContext &ctx) {
 } // namespace
 
 OpDef ConvDef() {
-  return {.domain = "", .name = "Conv", .since_version = 22, .min_operands = 2, .max_operands = 3,
+  return {.domain = "",
+          .name = "Conv",
+          .since_version = 22,
+          .min_operands = 2,
+          .max_operands = 3,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("group")},
-          .infer = InferConv, .evaluate = EvaluateConv<false>, .evaluate_quantized = EvaluateQuantizedConv<false>,
+          .infer = InferConv,
+          .evaluate = EvaluateConv<false>,
+          .evaluate_quantized = EvaluateQuantizedConv<false>,
           .doc = "Convolution over 1 to 3 spatial axes."};
 }
 
 OpDef ConvTransposeDef() {
-  return {.domain = "", .name = "ConvTranspose", .since_version = 22, .min_operands = 2, .max_operands = 3,
+  return {.domain = "",
+          .name = "ConvTranspose",
+          .since_version = 22,
+          .min_operands = 2,
+          .max_operands = 3,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("group"), IntsAttr("output_padding"), IntsAttr("output_shape")},
-          .infer = InferConvTranspose, .evaluate = EvaluateConv<true>, .evaluate_quantized = EvaluateQuantizedConv<true>,
+          .infer = InferConvTranspose,
+          .evaluate = EvaluateConv<true>,
+          .evaluate_quantized = EvaluateQuantizedConv<true>,
           .doc = "Transposed convolution over 1 to 3 spatial axes."};
 }
 
 OpDef ConvIntegerDef() {
-  return {.domain = "", .name = "ConvInteger", .since_version = 10, .min_operands = 2, .max_operands = 4,
+  return {.domain = "",
+          .name = "ConvInteger",
+          .since_version = 10,
+          .min_operands = 2,
+          .max_operands = 4,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("group")},
-          .infer = InferConvInteger, .evaluate = EvaluateConvInteger, .doc = "Convolution of 8-bit integers into int32."};
+          .infer = InferConvInteger,
+          .evaluate = EvaluateConvInteger,
+          .doc = "Convolution of 8-bit integers into int32."};
 }
 
 OpDef QLinearConvDef() {
-  return {.domain = "", .name = "QLinearConv", .since_version = 10, .min_operands = 8, .max_operands = 9,
+  return {.domain = "",
+          .name = "QLinearConv",
+          .since_version = 10,
+          .min_operands = 8,
+          .max_operands = 9,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("group")},
-          .infer = InferQLinearConv, .evaluate = EvaluateQLinearConv,
+          .infer = InferQLinearConv,
+          .evaluate = EvaluateQLinearConv,
           .doc = "Quantised convolution with scales and zero points as operands."};
 }
 
 OpDef MsFusedConvDef() {
-  return {.domain = "com.microsoft", .name = "FusedConv", .since_version = 1, .min_operands = 2, .max_operands = 4,
+  return {.domain = "com.microsoft",
+          .name = "FusedConv",
+          .since_version = 1,
+          .min_operands = 2,
+          .max_operands = 4,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("group"), StringAttr("activation"), FloatsAttr("activation_params")},
-          .infer = InferConv, .evaluate = EvaluateFusedConv, .doc = "Conv, an optional sum, and an activation."};
+          .infer = InferConv,
+          .evaluate = EvaluateFusedConv,
+          .doc = "Conv, an optional sum, and an activation."};
 }
 
 } // namespace npuc::ops

@@ -1,5 +1,5 @@
-// Conversion between element types. Narrow floats go through f32 (exact) on the way in; on the way out they are rounded once, from
-// double through round-to-odd. Native types convert directly, one loop for each pair.
+// Conversion between element types. Narrow floats go through f32 (exact) on the way in; on the way out they are rounded
+// once, from double through round-to-odd. Native types convert directly, one loop for each pair.
 #include "compiler/ops/convert.h"
 
 #include "compiler/support/status.h"
@@ -29,15 +29,32 @@ Tensor NarrowToFloat(const Tensor &t) {
       o[i] = f(p[i]);
   };
   switch (t.dtype()) {
-  case DType::F16: HalfToFloat(h, o, n); break;
-  case DType::BF16: map([](uint16_t x) { return BFloat16ToFloat(x); }, h); break;
-  case DType::F8E4M3FN: map([](uint8_t x) { return F8E4M3FNToFloat(x); }, b); break;
-  case DType::F8E4M3FNUZ: map([](uint8_t x) { return F8E4M3FNUZToFloat(x); }, b); break;
-  case DType::F8E5M2: map([](uint8_t x) { return F8E5M2ToFloat(x); }, b); break;
-  case DType::F8E5M2FNUZ: map([](uint8_t x) { return F8E5M2FNUZToFloat(x); }, b); break;
-  case DType::F8E8M0: map([](uint8_t x) { return F8E8M0ToFloat(x); }, b); break;
-  case DType::F4E2M1: map([](uint8_t x) { return F4E2M1ToFloat(x); }, b); break;
-  default: NPUC_CHECK(false, "not a narrow float: {}", Name(t.dtype()));
+  case DType::F16:
+    HalfToFloat(h, o, n);
+    break;
+  case DType::BF16:
+    map([](uint16_t x) { return BFloat16ToFloat(x); }, h);
+    break;
+  case DType::F8E4M3FN:
+    map([](uint8_t x) { return F8E4M3FNToFloat(x); }, b);
+    break;
+  case DType::F8E4M3FNUZ:
+    map([](uint8_t x) { return F8E4M3FNUZToFloat(x); }, b);
+    break;
+  case DType::F8E5M2:
+    map([](uint8_t x) { return F8E5M2ToFloat(x); }, b);
+    break;
+  case DType::F8E5M2FNUZ:
+    map([](uint8_t x) { return F8E5M2FNUZToFloat(x); }, b);
+    break;
+  case DType::F8E8M0:
+    map([](uint8_t x) { return F8E8M0ToFloat(x); }, b);
+    break;
+  case DType::F4E2M1:
+    map([](uint8_t x) { return F4E2M1ToFloat(x); }, b);
+    break;
+  default:
+    NPUC_CHECK(false, "not a narrow float: {}", Name(t.dtype()));
   }
   return out;
 }
@@ -62,15 +79,32 @@ template <class From> Tensor ToNarrow(const Tensor &t, DType to, bool saturate, 
     }
   };
   switch (to) {
-  case DType::F16: map([](float x) { return FloatToHalf(x); }, h); break;
-  case DType::BF16: map([](float x) { return FloatToBFloat16(x); }, h); break;
-  case DType::F8E4M3FN: map([=](float x) { return FloatToF8E4M3FN(x, saturate); }, b); break;
-  case DType::F8E4M3FNUZ: map([=](float x) { return FloatToF8E4M3FNUZ(x, saturate); }, b); break;
-  case DType::F8E5M2: map([=](float x) { return FloatToF8E5M2(x, saturate); }, b); break;
-  case DType::F8E5M2FNUZ: map([=](float x) { return FloatToF8E5M2FNUZ(x, saturate); }, b); break;
-  case DType::F8E8M0: map([=](float x) { return FloatToF8E8M0(x, saturate, round); }, b); break;
-  case DType::F4E2M1: map([](float x) { return FloatToF4E2M1(x); }, b); break;
-  default: NPUC_CHECK(false, "not a narrow float: {}", Name(to));
+  case DType::F16:
+    map([](float x) { return FloatToHalf(x); }, h);
+    break;
+  case DType::BF16:
+    map([](float x) { return FloatToBFloat16(x); }, h);
+    break;
+  case DType::F8E4M3FN:
+    map([=](float x) { return FloatToF8E4M3FN(x, saturate); }, b);
+    break;
+  case DType::F8E4M3FNUZ:
+    map([=](float x) { return FloatToF8E4M3FNUZ(x, saturate); }, b);
+    break;
+  case DType::F8E5M2:
+    map([=](float x) { return FloatToF8E5M2(x, saturate); }, b);
+    break;
+  case DType::F8E5M2FNUZ:
+    map([=](float x) { return FloatToF8E5M2FNUZ(x, saturate); }, b);
+    break;
+  case DType::F8E8M0:
+    map([=](float x) { return FloatToF8E8M0(x, saturate, round); }, b);
+    break;
+  case DType::F4E2M1:
+    map([](float x) { return FloatToF4E2M1(x); }, b);
+    break;
+  default:
+    NPUC_CHECK(false, "not a narrow float: {}", Name(to));
   }
   return out;
 }
@@ -112,22 +146,35 @@ template <class From> Tensor ToSubByte(const Tensor &t, DType to) {
 
 template <class From> Tensor Convert(const Tensor &t, DType to, bool saturate, E8M0Round round) {
   switch (to) {
-  case DType::F32: return Map<From, float>(t, to, [](From v) { return static_cast<float>(v); });
-  case DType::F64: return Map<From, double>(t, to, [](From v) { return static_cast<double>(v); });
-  case DType::Bool: return Map<From, uint8_t>(t, to, [](From v) { return static_cast<uint8_t>(v != From(0)); });
-  case DType::I8: return ToInt<From, int8_t>(t, to);
-  case DType::U8: return ToInt<From, uint8_t>(t, to);
-  case DType::I16: return ToInt<From, int16_t>(t, to);
-  case DType::U16: return ToInt<From, uint16_t>(t, to);
-  case DType::I32: return ToInt<From, int32_t>(t, to);
-  case DType::U32: return ToInt<From, uint32_t>(t, to);
-  case DType::I64: return ToInt<From, int64_t>(t, to);
-  case DType::U64: return ToInt<From, uint64_t>(t, to);
+  case DType::F32:
+    return Map<From, float>(t, to, [](From v) { return static_cast<float>(v); });
+  case DType::F64:
+    return Map<From, double>(t, to, [](From v) { return static_cast<double>(v); });
+  case DType::Bool:
+    return Map<From, uint8_t>(t, to, [](From v) { return static_cast<uint8_t>(v != From(0)); });
+  case DType::I8:
+    return ToInt<From, int8_t>(t, to);
+  case DType::U8:
+    return ToInt<From, uint8_t>(t, to);
+  case DType::I16:
+    return ToInt<From, int16_t>(t, to);
+  case DType::U16:
+    return ToInt<From, uint16_t>(t, to);
+  case DType::I32:
+    return ToInt<From, int32_t>(t, to);
+  case DType::U32:
+    return ToInt<From, uint32_t>(t, to);
+  case DType::I64:
+    return ToInt<From, int64_t>(t, to);
+  case DType::U64:
+    return ToInt<From, uint64_t>(t, to);
   case DType::I4:
   case DType::U4:
   case DType::I2:
-  case DType::U2: return ToSubByte<From>(t, to);
-  default: return ToNarrow<From>(t, to, saturate, round);
+  case DType::U2:
+    return ToSubByte<From>(t, to);
+  default:
+    return ToNarrow<From>(t, to, saturate, round);
   }
 }
 
@@ -146,18 +193,28 @@ Tensor ConvertTensor(const Tensor &t, DType to, bool saturate, E8M0Round round) 
     return to == DType::F32 ? f : ConvertTensor(f, to, saturate, round);
   }
   switch (t.dtype()) {
-  case DType::F32: return Convert<float>(t, to, saturate, round);
-  case DType::F64: return Convert<double>(t, to, saturate, round);
-  case DType::I64: return Convert<int64_t>(t, to, saturate, round);
-  case DType::U64: return Convert<uint64_t>(t, to, saturate, round);
-  case DType::I32: return Convert<int32_t>(t, to, saturate, round);
-  case DType::U32: return Convert<uint32_t>(t, to, saturate, round);
-  case DType::I16: return Convert<int16_t>(t, to, saturate, round);
-  case DType::U16: return Convert<uint16_t>(t, to, saturate, round);
+  case DType::F32:
+    return Convert<float>(t, to, saturate, round);
+  case DType::F64:
+    return Convert<double>(t, to, saturate, round);
+  case DType::I64:
+    return Convert<int64_t>(t, to, saturate, round);
+  case DType::U64:
+    return Convert<uint64_t>(t, to, saturate, round);
+  case DType::I32:
+    return Convert<int32_t>(t, to, saturate, round);
+  case DType::U32:
+    return Convert<uint32_t>(t, to, saturate, round);
+  case DType::I16:
+    return Convert<int16_t>(t, to, saturate, round);
+  case DType::U16:
+    return Convert<uint16_t>(t, to, saturate, round);
   case DType::I8:
   case DType::I4:
-  case DType::I2: return Convert<int8_t>(t, to, saturate, round);
-  default: return Convert<uint8_t>(t, to, saturate, round);  // U8, U4, U2, Bool
+  case DType::I2:
+    return Convert<int8_t>(t, to, saturate, round);
+  default:
+    return Convert<uint8_t>(t, to, saturate, round); // U8, U4, U2, Bool
   }
 }
 

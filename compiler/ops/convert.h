@@ -1,7 +1,7 @@
 // Element type conversion as ONNX's Cast defines it, and where Cast leaves it open, as follows.
-//   float -> integer: toward zero; out of range saturates, NaN gives 0 (ONNX: undefined); 2- and 4-bit targets take the low bits
-//   of the integer, as ONNX's tests do
-//   integer -> narrower integer: low bits kept        anything -> bool: != 0
+//   float -> integer: toward zero; out of range saturates, NaN gives 0 (ONNX: undefined); 2- and 4-bit targets take the
+//   low bits of the integer, as ONNX's tests do integer -> narrower integer: low bits kept        anything -> bool: !=
+//   0
 //   -> float: nearest even, rounded once; overflow becomes infinity, or the greatest value for float8 with `saturate`
 #pragma once
 

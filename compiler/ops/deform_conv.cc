@@ -1,6 +1,8 @@
-// DeformConv: a convolution whose taps are moved by learned offsets and read by bilinear interpolation; zero outside the input.
+// DeformConv: a convolution whose taps are moved by learned offsets and read by bilinear interpolation; zero outside
+// the input.
 //
-//   y[n,m,i,j] = b[m] + sum over (c, kh, kw) w[m,c,kh,kw] * mask * x(n, c, i*s - p + kh*d + offset_h, j*s - p + kw*d + offset_w)
+//   y[n,m,i,j] = b[m] + sum over (c, kh, kw) w[m,c,kh,kw] * mask * x(n, c, i*s - p + kh*d + offset_h, j*s - p + kw*d +
+//   offset_w)
 //
 // offset [N, offset_group*KH*KW*2, OH, OW], mask [N, offset_group*KH*KW, OH, OW]. Two spatial axes.
 #include <cmath>
@@ -30,7 +32,8 @@ Status InferDeform(InferContext &ctx) {
 Status EvaluateDeform(EvalContext &ctx) {
   const Tensor &x = ctx.operand(0), &w = ctx.operand(1), &offset = ctx.operand(2);
   if (x.rank() != 4 || w.rank() != 4 || offset.rank() != 4)
-    return ShapeError(fmt::format("x {}, w {} and offset {} must have rank 4", ToString(x.dims()), ToString(w.dims()), ToString(offset.dims())));
+    return ShapeError(fmt::format("x {}, w {} and offset {} must have rank 4", ToString(x.dims()), ToString(w.dims()),
+                                  ToString(offset.dims())));
   NPUC_ASSIGN_OR_RETURN(Window win, ReadWindow(ctx.attrs(), w.dims().drop_front(2)));
   const int64_t group = ctx.attrs().Int("group", 1), offset_group = ctx.attrs().Int("offset_group", 1);
   const int64_t n = x.dims()[0], c = x.dims()[1], h = x.dims()[2], wd = x.dims()[3], m = w.dims()[0], ic = w.dims()[1];
@@ -38,8 +41,10 @@ Status EvaluateDeform(EvalContext &ctx) {
   NPUC_ASSIGN_OR_RETURN(const int64_t ow, WindowOutput(win, 1, wd));
   const int64_t taps = win.kernel[0] * win.kernel[1], plane = oh * ow;
   if (group < 1 || offset_group < 1 || c != ic * group || m % group || c % offset_group)
-    return ShapeError(fmt::format("x {} and w {} do not fit group {} and offset_group {}", ToString(x.dims()), ToString(w.dims()), group, offset_group));
-  if (offset.dims()[0] != n || offset.dims()[1] != offset_group * taps * 2 || offset.dims()[2] != oh || offset.dims()[3] != ow ||
+    return ShapeError(fmt::format("x {} and w {} do not fit group {} and offset_group {}", ToString(x.dims()),
+                                  ToString(w.dims()), group, offset_group));
+  if (offset.dims()[0] != n || offset.dims()[1] != offset_group * taps * 2 || offset.dims()[2] != oh ||
+      offset.dims()[3] != ow ||
       (ctx.has_operand(4) && ctx.operand(4).num_elements() != n * offset_group * taps * plane))
     return ShapeError(fmt::format("offset {} must be [{},{},{},{}], the mask half of it", ToString(offset.dims()), n,
                                   offset_group * taps * 2, oh, ow));
@@ -90,9 +95,15 @@ Status EvaluateDeform(EvalContext &ctx) {
 } // namespace
 
 OpDef DeformConvDef() {
-  return {.domain = "", .name = "DeformConv", .since_version = 22, .min_operands = 3, .max_operands = 5,
+  return {.domain = "",
+          .name = "DeformConv",
+          .since_version = 22,
+          .min_operands = 3,
+          .max_operands = 5,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("group"), IntAttr("offset_group")},
-          .infer = InferDeform, .evaluate = EvaluateDeform, .doc = "Convolution with moved, interpolated taps."};
+          .infer = InferDeform,
+          .evaluate = EvaluateDeform,
+          .doc = "Convolution with moved, interpolated taps."};
 }
 
 } // namespace npuc::ops

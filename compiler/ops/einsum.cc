@@ -1,9 +1,10 @@
 // Einsum: sums of products over named axes.
 //
-//   "bij,bjk->bik", "...ij->...ji", "ii->i"; without "->" the result has the ellipsis, then the letters that occur once, sorted.
+//   "bij,bjk->bik", "...ij->...ji", "ii->i"; without "->" the result has the ellipsis, then the letters that occur
+//   once, sorted.
 //
-// Method: strides per label and operand (0 where the operand lacks the label or has extent 1), then loops over the result's labels
-// and, inside, over the summed ones; one chain per element. Cost: the product of all extents.
+// Method: strides per label and operand (0 where the operand lacks the label or has extent 1), then loops over the
+// result's labels and, inside, over the summed ones; one chain per element. Cost: the product of all extents.
 #include <array>
 
 #include "compiler/ops/op_helpers.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr int kDots = 256;
 
 struct Equation {
-  std::vector<std::vector<int>> terms;  // labels per operand, the ellipsis not expanded yet (-1)
+  std::vector<std::vector<int>> terms; // labels per operand, the ellipsis not expanded yet (-1)
   std::vector<int> result;
   bool explicit_result = false;
 };
@@ -87,7 +88,8 @@ Status Expand(std::string_view text, Equation &e, llvm::ArrayRef<int> ranks) {
   }
   for (int l : e.result)
     if (l >= 0 && !seen[l])
-      return AttrError(fmt::format("equation '{}': the result's label '{}' is in no operand", text, static_cast<char>(l)));
+      return AttrError(
+          fmt::format("equation '{}': the result's label '{}' is in no operand", text, static_cast<char>(l)));
   expand(e.result, dots);
   return OkStatus();
 }
@@ -131,7 +133,7 @@ Status EvaluateEinsum(EvalContext &ctx) {
     ranks.push_back(ctx.operand(i).rank());
   NPUC_RETURN_IF_ERROR(Expand(text, e, ranks));
   std::vector<int64_t> extent(kDots + 64, 1);
-  std::vector<int> labels = e.result;  // the result's labels, then the summed ones in order of appearance
+  std::vector<int> labels = e.result; // the result's labels, then the summed ones in order of appearance
   for (int i = 0; i < n; ++i)
     for (size_t d = 0; d < e.terms[i].size(); ++d) {
       const int l = e.terms[i][d];
@@ -213,8 +215,14 @@ Status EvaluateEinsum(EvalContext &ctx) {
 } // namespace
 
 OpDef EinsumDef() {
-  return {.domain = "", .name = "Einsum", .since_version = 12, .min_operands = 1, .max_operands = -1,
-          .attrs = {StringAttr("equation", true)}, .infer = InferEinsum, .evaluate = EvaluateEinsum,
+  return {.domain = "",
+          .name = "Einsum",
+          .since_version = 12,
+          .min_operands = 1,
+          .max_operands = -1,
+          .attrs = {StringAttr("equation", true)},
+          .infer = InferEinsum,
+          .evaluate = EvaluateEinsum,
           .doc = "Sums of products over named axes."};
 }
 

@@ -1,8 +1,8 @@
 // Unary functions and activations: one scalar function each, mapped over the elements.
 //
-// f32 and f64; Abs, Neg, Sign and Relu on integers too (wrapping). The functions are fpmath's and scalar_math.h's, so the bits are
-// the same in interpreter, tables and executor. NaN stays NaN. Also SwiGLU, and PRelu and Clip, whose parameters are operands, and
-// com.microsoft's Gelu, FastGelu, BiasGelu and QuickGelu.
+// f32 and f64; Abs, Neg, Sign and Relu on integers too (wrapping). The functions are fpmath's and scalar_math.h's, so
+// the bits are the same in interpreter, tables and executor. NaN stays NaN. Also SwiGLU, and PRelu and Clip, whose
+// parameters are operands, and com.microsoft's Gelu, FastGelu, BiasGelu and QuickGelu.
 #include <cmath>
 
 #include "compiler/ops/broadcast.h"
@@ -29,8 +29,9 @@ void MapArray(EvalContext &ctx, const Tensor &x, fpmath::Unary f) {
   Tensor y = Tensor::Allocate(DType::F32, x.dims());
   const float *in = x.data<float>();
   float *out = y.mutable_data<float>();
-  ParallelFor(ctx.threads(), x.num_elements(), 1 << 14,
-              [&](int64_t begin, int64_t end) { fpmath::Map(f, in + begin, out + begin, static_cast<size_t>(end - begin)); });
+  ParallelFor(ctx.threads(), x.num_elements(), 1 << 14, [&](int64_t begin, int64_t end) {
+    fpmath::Map(f, in + begin, out + begin, static_cast<size_t>(end - begin));
+  });
   ctx.set_result(0, std::move(y));
 }
 
@@ -90,13 +91,16 @@ NPUC_FLOAT_ARRAY(GeluTanh, GeluTanh)
   Status Evaluate##Op(EvalContext &ctx) {                                                                              \
     return DispatchFloat(ctx.operand(0).dtype(), [&](auto tag) {                                                       \
       using T = TypeOf<decltype(tag)>;                                                                                 \
-      auto attr = [&](std::string_view name, float otherwise) { return static_cast<T>(ctx.attrs().Float(name, otherwise)); }; \
+      auto attr = [&](std::string_view name, float otherwise) {                                                        \
+        return static_cast<T>(ctx.attrs().Float(name, otherwise));                                                     \
+      };                                                                                                               \
       parameters;                                                                                                      \
       MapInto<T>(ctx, ctx.operand(0), [=](T x) -> T { return expression; });                                           \
       return OkStatus();                                                                                               \
     });                                                                                                                \
   }
-NPUC_FLOAT_PARAM(HardSigmoid, const T alpha = attr("alpha", 0.2f); const T beta = attr("beta", 0.5f), scalar::HardSigmoid(x, alpha, beta))
+NPUC_FLOAT_PARAM(HardSigmoid, const T alpha = attr("alpha", 0.2f);
+                 const T beta = attr("beta", 0.5f), scalar::HardSigmoid(x, alpha, beta))
 NPUC_FLOAT_PARAM(LeakyRelu, const T alpha = attr("alpha", 0.01f), scalar::LeakyRelu(x, alpha))
 NPUC_FLOAT_PARAM(Elu, const T alpha = attr("alpha", 1.0f), scalar::Elu(x, alpha))
 NPUC_FLOAT_PARAM(Selu, const T alpha = attr("alpha", 1.67326319217681884765625f);
@@ -128,15 +132,20 @@ Status SwishOf(EvalContext &ctx, float alpha) {
     return OkStatus();
   });
 }
-Status EvaluateSwish(EvalContext &ctx) { return SwishOf(ctx, ctx.attrs().Float("alpha", 1.0f)); }
-Status EvaluateQuickGelu(EvalContext &ctx) { return SwishOf(ctx, ctx.attrs().Float("alpha", 1.702f)); }
+Status EvaluateSwish(EvalContext &ctx) {
+  return SwishOf(ctx, ctx.attrs().Float("alpha", 1.0f));
+}
+Status EvaluateQuickGelu(EvalContext &ctx) {
+  return SwishOf(ctx, ctx.attrs().Float("alpha", 1.702f));
+}
 
 Status EvaluateShrink(EvalContext &ctx) {
   const float lambd = ctx.attrs().Float("lambd", 0.5f), bias = ctx.attrs().Float("bias", 0.0f);
   return DispatchNumeric(ctx.operand(0).dtype(), [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    MapInto<T>(ctx, ctx.operand(0), [=](T x) { return static_cast<T>(scalar::Shrink<F>(static_cast<F>(x), lambd, bias)); });
+    MapInto<T>(ctx, ctx.operand(0),
+               [=](T x) { return static_cast<T>(scalar::Shrink<F>(static_cast<F>(x), lambd, bias)); });
     return OkStatus();
   });
 }
@@ -153,28 +162,38 @@ Status EvaluateGelu(EvalContext &ctx) {
 // Functions that ONNX allows on integers too.
 struct AbsOp {
   template <class T> T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return scalar::Abs(x);
-    else if constexpr (std::is_signed_v<T>) return x < T(0) ? static_cast<T>(0 - static_cast<uint64_t>(x)) : x;
-    else return x;
+    if constexpr (std::is_floating_point_v<T>)
+      return scalar::Abs(x);
+    else if constexpr (std::is_signed_v<T>)
+      return x < T(0) ? static_cast<T>(0 - static_cast<uint64_t>(x)) : x;
+    else
+      return x;
   }
 };
 struct NegOp {
   template <class T> T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return -x;
-    else return static_cast<T>(0 - static_cast<uint64_t>(x));
+    if constexpr (std::is_floating_point_v<T>)
+      return -x;
+    else
+      return static_cast<T>(0 - static_cast<uint64_t>(x));
   }
 };
 struct SignOp {
   template <class T> T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return scalar::Sign(x);
-    else if constexpr (std::is_signed_v<T>) return static_cast<T>((x > T(0)) - (x < T(0)));
-    else return static_cast<T>(x > T(0));
+    if constexpr (std::is_floating_point_v<T>)
+      return scalar::Sign(x);
+    else if constexpr (std::is_signed_v<T>)
+      return static_cast<T>((x > T(0)) - (x < T(0)));
+    else
+      return static_cast<T>(x > T(0));
   }
 };
 struct ReluOp {
   template <class T> T operator()(T x) const {
-    if constexpr (std::is_signed_v<T>) return scalar::Relu(x);
-    else return x;
+    if constexpr (std::is_signed_v<T>)
+      return scalar::Relu(x);
+    else
+      return x;
   }
 };
 template <class Op> Status EvaluateNumeric(EvalContext &ctx) {
@@ -186,13 +205,16 @@ template <class Op> Status EvaluateNumeric(EvalContext &ctx) {
 
 // ---- SwiGLU(a, b) = swish(a) * b
 
-Status InferSwiGlu(InferContext &ctx) { return BroadcastInfer(ctx); }
+Status InferSwiGlu(InferContext &ctx) {
+  return BroadcastInfer(ctx);
+}
 Status EvaluateSwiGlu(EvalContext &ctx) {
   const Tensor &a = ctx.operand(0);
   return DispatchFloat(a.dtype(), [&](auto tag) -> Status {
     using T = TypeOf<decltype(tag)>;
     const T alpha = static_cast<T>(ctx.attrs().Float("alpha", 1));
-    NPUC_ASSIGN_OR_RETURN(Tensor y, (BinaryMap<T, T, T>(a, ctx.operand(1), a.dtype(), [alpha](T x, T g) { return scalar::Swish(x, alpha) * g; })));
+    NPUC_ASSIGN_OR_RETURN(Tensor y, (BinaryMap<T, T, T>(a, ctx.operand(1), a.dtype(),
+                                                        [alpha](T x, T g) { return scalar::Swish(x, alpha) * g; })));
     ctx.set_result(0, std::move(y));
     return OkStatus();
   });
@@ -216,12 +238,16 @@ Status EvaluatePRelu(EvalContext &ctx) {
   return DispatchNumeric(x.dtype(), [&](auto tag) -> Status {
     using T = TypeOf<decltype(tag)>;
     NPUC_ASSIGN_OR_RETURN(Tensor y, (BinaryMap<T, T, T>(x, slope, x.dtype(), [](T v, T s) -> T {
-                                      if constexpr (std::is_floating_point_v<T>) return scalar::LeakyRelu(v, s);
-                                      else if constexpr (std::is_signed_v<T>) return v < T(0) ? static_cast<T>(static_cast<uint64_t>(v) * static_cast<uint64_t>(s)) : v;
-                                      else return v;
-                                    })));
+                            if constexpr (std::is_floating_point_v<T>)
+                              return scalar::LeakyRelu(v, s);
+                            else if constexpr (std::is_signed_v<T>)
+                              return v < T(0) ? static_cast<T>(static_cast<uint64_t>(v) * static_cast<uint64_t>(s)) : v;
+                            else
+                              return v;
+                          })));
     if (y.dims() != x.dims())
-      return ShapeError(fmt::format("the slope {} does not broadcast to x {}", ToString(slope.dims()), ToString(x.dims())));
+      return ShapeError(
+          fmt::format("the slope {} does not broadcast to x {}", ToString(slope.dims()), ToString(x.dims())));
     ctx.set_result(0, std::move(y));
     return OkStatus();
   });
@@ -241,8 +267,9 @@ Status EvaluateClip(EvalContext &ctx) {
   const Tensor &x = ctx.operand(0);
   for (int i : {1, 2})
     if (ctx.has_operand(i) && (ctx.operand(i).num_elements() != 1 || ctx.operand(i).dtype() != x.dtype()))
-      return ShapeError(fmt::format("bound {} is {}{}; it must be a scalar of type {}", i, OnnxName(ctx.operand(i).dtype()),
-                                    ToString(ctx.operand(i).dims()), OnnxName(x.dtype())));
+      return ShapeError(fmt::format("bound {} is {}{}; it must be a scalar of type {}", i,
+                                    OnnxName(ctx.operand(i).dtype()), ToString(ctx.operand(i).dims()),
+                                    OnnxName(x.dtype())));
   return DispatchNumeric(x.dtype(), [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     const bool has_lo = ctx.has_operand(1), has_hi = ctx.has_operand(2);
@@ -261,7 +288,8 @@ Status EvaluateClip(EvalContext &ctx) {
 Status AddBias(EvalContext &ctx) {
   if (!ctx.has_operand(1))
     return OkStatus();
-  NPUC_ASSIGN_OR_RETURN(Tensor s, (BinaryMap<float, float, float>(ctx.operand(0), ctx.operand(1), DType::F32, [](float a, float b) { return a + b; })));
+  NPUC_ASSIGN_OR_RETURN(Tensor s, (BinaryMap<float, float, float>(ctx.operand(0), ctx.operand(1), DType::F32,
+                                                                  [](float a, float b) { return a + b; })));
   ctx.operands()[0] = std::move(s);
   return OkStatus();
 }
@@ -276,53 +304,129 @@ Status EvaluateFastGelu(EvalContext &ctx) {
 
 OpDef Unary(std::string_view name, int version, Status (*evaluate)(EvalContext &), std::string_view doc,
             std::vector<AttrSpec> attrs = {}, std::string_view domain = "") {
-  return {.domain = domain, .name = name, .since_version = version, .min_operands = 1, .max_operands = 1, .attrs = std::move(attrs),
-          .traits = kPure | kElementwise, .infer = SameTypeAsOperand, .evaluate = evaluate, .doc = doc};
+  return {.domain = domain,
+          .name = name,
+          .since_version = version,
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = std::move(attrs),
+          .traits = kPure | kElementwise,
+          .infer = SameTypeAsOperand,
+          .evaluate = evaluate,
+          .doc = doc};
 }
 const AttrSpec kAlpha = {"alpha", AttrKind::Float, false};
 
 } // namespace
 
-OpDef AbsDef() { return Unary("Abs", 13, EvaluateNumeric<AbsOp>, "|x|"); }
-OpDef NegDef() { return Unary("Neg", 13, EvaluateNumeric<NegOp>, "-x"); }
-OpDef SignDef() { return Unary("Sign", 13, EvaluateNumeric<SignOp>, "-1, 0 or 1"); }
-OpDef ReluDef() { return Unary("Relu", 14, EvaluateNumeric<ReluOp>, "max(x, 0)"); }
-OpDef FloorDef() { return Unary("Floor", 13, EvaluateFloor, "Greatest integer not above x."); }
-OpDef CeilDef() { return Unary("Ceil", 13, EvaluateCeil, "Least integer not below x."); }
-OpDef RoundDef() { return Unary("Round", 22, EvaluateRound, "Nearest integer, ties to even."); }
-OpDef SqrtDef() { return Unary("Sqrt", 13, EvaluateSqrt, "Square root; NaN below 0."); }
-OpDef ReciprocalDef() { return Unary("Reciprocal", 13, EvaluateReciprocal, "1 / x"); }
-OpDef ExpDef() { return Unary("Exp", 13, EvaluateExp, "e^x"); }
-OpDef LogDef() { return Unary("Log", 13, EvaluateLog, "Natural logarithm."); }
-OpDef SinDef() { return Unary("Sin", 22, EvaluateSin, "sin x"); }
-OpDef CosDef() { return Unary("Cos", 22, EvaluateCos, "cos x"); }
-OpDef TanDef() { return Unary("Tan", 22, EvaluateTan, "tan x"); }
-OpDef AsinDef() { return Unary("Asin", 22, EvaluateAsin, "arcsin x"); }
-OpDef AcosDef() { return Unary("Acos", 22, EvaluateAcos, "arccos x"); }
-OpDef AtanDef() { return Unary("Atan", 22, EvaluateAtan, "arctan x"); }
-OpDef SinhDef() { return Unary("Sinh", 22, EvaluateSinh, "sinh x"); }
-OpDef CoshDef() { return Unary("Cosh", 22, EvaluateCosh, "cosh x"); }
-OpDef TanhDef() { return Unary("Tanh", 13, EvaluateTanh, "tanh x"); }
-OpDef AsinhDef() { return Unary("Asinh", 22, EvaluateAsinh, "arsinh x"); }
-OpDef AcoshDef() { return Unary("Acosh", 22, EvaluateAcosh, "arcosh x"); }
-OpDef AtanhDef() { return Unary("Atanh", 22, EvaluateAtanh, "artanh x"); }
-OpDef ErfDef() { return Unary("Erf", 13, EvaluateErf, "Error function."); }
-OpDef SigmoidDef() { return Unary("Sigmoid", 13, EvaluateSigmoid, "1 / (1 + e^-x)"); }
-OpDef HardSwishDef() { return Unary("HardSwish", 22, EvaluateHardSwish, "x * clip(x / 6 + 0.5, 0, 1)"); }
-OpDef SoftplusDef() { return Unary("Softplus", 22, EvaluateSoftplus, "log(1 + e^x)"); }
-OpDef SoftsignDef() { return Unary("Softsign", 22, EvaluateSoftsign, "x / (1 + |x|)"); }
-OpDef MishDef() { return Unary("Mish", 22, EvaluateMish, "x * tanh(softplus(x))"); }
+OpDef AbsDef() {
+  return Unary("Abs", 13, EvaluateNumeric<AbsOp>, "|x|");
+}
+OpDef NegDef() {
+  return Unary("Neg", 13, EvaluateNumeric<NegOp>, "-x");
+}
+OpDef SignDef() {
+  return Unary("Sign", 13, EvaluateNumeric<SignOp>, "-1, 0 or 1");
+}
+OpDef ReluDef() {
+  return Unary("Relu", 14, EvaluateNumeric<ReluOp>, "max(x, 0)");
+}
+OpDef FloorDef() {
+  return Unary("Floor", 13, EvaluateFloor, "Greatest integer not above x.");
+}
+OpDef CeilDef() {
+  return Unary("Ceil", 13, EvaluateCeil, "Least integer not below x.");
+}
+OpDef RoundDef() {
+  return Unary("Round", 22, EvaluateRound, "Nearest integer, ties to even.");
+}
+OpDef SqrtDef() {
+  return Unary("Sqrt", 13, EvaluateSqrt, "Square root; NaN below 0.");
+}
+OpDef ReciprocalDef() {
+  return Unary("Reciprocal", 13, EvaluateReciprocal, "1 / x");
+}
+OpDef ExpDef() {
+  return Unary("Exp", 13, EvaluateExp, "e^x");
+}
+OpDef LogDef() {
+  return Unary("Log", 13, EvaluateLog, "Natural logarithm.");
+}
+OpDef SinDef() {
+  return Unary("Sin", 22, EvaluateSin, "sin x");
+}
+OpDef CosDef() {
+  return Unary("Cos", 22, EvaluateCos, "cos x");
+}
+OpDef TanDef() {
+  return Unary("Tan", 22, EvaluateTan, "tan x");
+}
+OpDef AsinDef() {
+  return Unary("Asin", 22, EvaluateAsin, "arcsin x");
+}
+OpDef AcosDef() {
+  return Unary("Acos", 22, EvaluateAcos, "arccos x");
+}
+OpDef AtanDef() {
+  return Unary("Atan", 22, EvaluateAtan, "arctan x");
+}
+OpDef SinhDef() {
+  return Unary("Sinh", 22, EvaluateSinh, "sinh x");
+}
+OpDef CoshDef() {
+  return Unary("Cosh", 22, EvaluateCosh, "cosh x");
+}
+OpDef TanhDef() {
+  return Unary("Tanh", 13, EvaluateTanh, "tanh x");
+}
+OpDef AsinhDef() {
+  return Unary("Asinh", 22, EvaluateAsinh, "arsinh x");
+}
+OpDef AcoshDef() {
+  return Unary("Acosh", 22, EvaluateAcosh, "arcosh x");
+}
+OpDef AtanhDef() {
+  return Unary("Atanh", 22, EvaluateAtanh, "artanh x");
+}
+OpDef ErfDef() {
+  return Unary("Erf", 13, EvaluateErf, "Error function.");
+}
+OpDef SigmoidDef() {
+  return Unary("Sigmoid", 13, EvaluateSigmoid, "1 / (1 + e^-x)");
+}
+OpDef HardSwishDef() {
+  return Unary("HardSwish", 22, EvaluateHardSwish, "x * clip(x / 6 + 0.5, 0, 1)");
+}
+OpDef SoftplusDef() {
+  return Unary("Softplus", 22, EvaluateSoftplus, "log(1 + e^x)");
+}
+OpDef SoftsignDef() {
+  return Unary("Softsign", 22, EvaluateSoftsign, "x / (1 + |x|)");
+}
+OpDef MishDef() {
+  return Unary("Mish", 22, EvaluateMish, "x * tanh(softplus(x))");
+}
 OpDef HardSigmoidDef() {
   return Unary("HardSigmoid", 22, EvaluateHardSigmoid, "clip(alpha * x + beta, 0, 1)", {kAlpha, FloatAttr("beta")});
 }
-OpDef LeakyReluDef() { return Unary("LeakyRelu", 16, EvaluateLeakyRelu, "x < 0 ? alpha * x : x", {kAlpha}); }
-OpDef EluDef() { return Unary("Elu", 22, EvaluateElu, "x < 0 ? alpha * (e^x - 1) : x", {kAlpha}); }
+OpDef LeakyReluDef() {
+  return Unary("LeakyRelu", 16, EvaluateLeakyRelu, "x < 0 ? alpha * x : x", {kAlpha});
+}
+OpDef EluDef() {
+  return Unary("Elu", 22, EvaluateElu, "x < 0 ? alpha * (e^x - 1) : x", {kAlpha});
+}
 OpDef SeluDef() {
   return Unary("Selu", 22, EvaluateSelu, "gamma * (x > 0 ? x : alpha * (e^x - 1))", {kAlpha, FloatAttr("gamma")});
 }
-OpDef CeluDef() { return Unary("Celu", 12, EvaluateCelu, "x < 0 ? alpha * (e^(x/alpha) - 1) : x", {kAlpha}); }
-OpDef ThresholdedReluDef() { return Unary("ThresholdedRelu", 22, EvaluateThresholdedRelu, "x > alpha ? x : 0", {kAlpha}); }
-OpDef SwishDef() { return Unary("Swish", 24, EvaluateSwish, "x * sigmoid(alpha * x)", {kAlpha}); }
+OpDef CeluDef() {
+  return Unary("Celu", 12, EvaluateCelu, "x < 0 ? alpha * (e^(x/alpha) - 1) : x", {kAlpha});
+}
+OpDef ThresholdedReluDef() {
+  return Unary("ThresholdedRelu", 22, EvaluateThresholdedRelu, "x > alpha ? x : 0", {kAlpha});
+}
+OpDef SwishDef() {
+  return Unary("Swish", 24, EvaluateSwish, "x * sigmoid(alpha * x)", {kAlpha});
+}
 OpDef SwiGLUDef() {
   OpDef d = Unary("SwiGLU", 27, EvaluateSwiGlu, "a * sigmoid(alpha * a) * b", {kAlpha});
   d.min_operands = d.max_operands = 2;
@@ -330,9 +434,13 @@ OpDef SwiGLUDef() {
   return d;
 }
 OpDef ShrinkDef() {
-  return Unary("Shrink", 9, EvaluateShrink, "x < -lambd ? x + bias : x > lambd ? x - bias : 0", {FloatAttr("lambd"), FloatAttr("bias")});
+  return Unary("Shrink", 9, EvaluateShrink, "x < -lambd ? x + bias : x > lambd ? x - bias : 0",
+               {FloatAttr("lambd"), FloatAttr("bias")});
 }
-OpDef GeluDef() { return Unary("Gelu", 20, EvaluateGelu, "x / 2 * (1 + erf(x / sqrt 2)), or its tanh form", {StringAttr("approximate")}); }
+OpDef GeluDef() {
+  return Unary("Gelu", 20, EvaluateGelu, "x / 2 * (1 + erf(x / sqrt 2)), or its tanh form",
+               {StringAttr("approximate")});
+}
 OpDef PReluDef() {
   OpDef d = Unary("PRelu", 16, EvaluatePRelu, "x < 0 ? slope * x : x, slope broadcast to x");
   d.min_operands = d.max_operands = 2;
@@ -345,8 +453,12 @@ OpDef ClipDef() {
   d.infer = InferClip;
   return d;
 }
-OpDef MsGeluDef() { return Unary("Gelu", 1, EvaluateGeluErf, "x / 2 * (1 + erf(x / sqrt 2))", {}, "com.microsoft"); }
-OpDef MsQuickGeluDef() { return Unary("QuickGelu", 1, EvaluateQuickGelu, "x * sigmoid(alpha * x)", {kAlpha}, "com.microsoft"); }
+OpDef MsGeluDef() {
+  return Unary("Gelu", 1, EvaluateGeluErf, "x / 2 * (1 + erf(x / sqrt 2))", {}, "com.microsoft");
+}
+OpDef MsQuickGeluDef() {
+  return Unary("QuickGelu", 1, EvaluateQuickGelu, "x * sigmoid(alpha * x)", {kAlpha}, "com.microsoft");
+}
 OpDef MsFastGeluDef() {
   OpDef d = Unary("FastGelu", 1, EvaluateFastGelu, "The tanh form of Gelu of x + bias.", {}, "com.microsoft");
   d.max_operands = 2;

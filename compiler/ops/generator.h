@@ -11,10 +11,10 @@
 namespace npuc::ops {
 
 class Generator {
- public:
-  explicit Generator(EvalContext& ctx) {
-    if (const Attribute* seed = ctx.attrs().Find("seed")) {  // Dropout's is an int, the others' a float
-      if (const int64_t* whole = std::get_if<int64_t>(seed)) {
+public:
+  explicit Generator(EvalContext &ctx) {
+    if (const Attribute *seed = ctx.attrs().Find("seed")) { // Dropout's is an int, the others' a float
+      if (const int64_t *whole = std::get_if<int64_t>(seed)) {
         seed_ = static_cast<uint64_t>(*whole);
       } else {
         uint32_t bits;
@@ -25,7 +25,8 @@ class Generator {
     } else {
       seed_ = 0xcbf29ce484222325u;
       if (ctx.num_results())
-        for (char c : ctx.node().result()->name()) seed_ = (seed_ ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+        for (char c : ctx.node().result()->name())
+          seed_ = (seed_ ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
     }
     seed_ = Mix(seed_);
   }
@@ -36,7 +37,7 @@ class Generator {
     return std::sqrt(-2 * fpmath::Log(u)) * fpmath::Cos(6.283185307179586 * v);
   }
 
- private:
+private:
   static uint64_t Mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
@@ -45,4 +46,4 @@ class Generator {
   uint64_t seed_;
 };
 
-}  // namespace npuc::ops
+} // namespace npuc::ops

@@ -1,4 +1,5 @@
-// The inference driver: presents a node to its OpDef::infer, then merges what comes back with the stored types (see infer.h).
+// The inference driver: presents a node to its OpDef::infer, then merges what comes back with the stored types (see
+// infer.h).
 #include "compiler/ops/infer.h"
 
 #include "compiler/ops/op_helpers.h"
@@ -48,7 +49,8 @@ public:
         widened = widened || !Refines(inputs[i], g->input(i)->type());
         g->input(i)->set_type(inputs[i]);
       }
-    // What the body's values were inferred to be from narrower inputs (an earlier round over a loop) must not stay as a hint.
+    // What the body's values were inferred to be from narrower inputs (an earlier round over a loop) must not stay as a
+    // hint.
     if (widened)
       WalkNodes(*g, [](Node &n) {
         for (unsigned i = 0; i < n.num_results(); ++i)
@@ -83,11 +85,14 @@ Type Merge(const Type &inferred, const Type &hint, bool *clash) {
     return inferred;
   }
   switch (inferred.kind()) {
-  case Type::Kind::Sequence: return Type::Sequence(Merge(inferred.element(), hint.element(), clash));
-  case Type::Kind::Optional: return Type::Optional(Merge(inferred.element(), hint.element(), clash));
+  case Type::Kind::Sequence:
+    return Type::Sequence(Merge(inferred.element(), hint.element(), clash));
+  case Type::Kind::Optional:
+    return Type::Optional(Merge(inferred.element(), hint.element(), clash));
   case Type::Kind::Map:
     return Type::Map(inferred.dtype(), Merge(inferred.element(), hint.element(), clash));
-  default: break;
+  default:
+    break;
   }
   Type t = inferred;
   if (t.dtype() == DType::Undefined)
@@ -176,8 +181,8 @@ Status InferNode(Node &node, DiagnosticEngine *warnings) {
       d.severity = Severity::warning;
       d.node = NodeId(node);
       d.op = node.op().name;
-      d.message = fmt::format("the model declares tensor '{}' as {}, but it is {}; the declaration is ignored", v->name(),
-                              v->type().ToString(), inferred.ToString());
+      d.message = fmt::format("the model declares tensor '{}' as {}, but it is {}; the declaration is ignored",
+                              v->name(), v->type().ToString(), inferred.ToString());
       warnings->Report(std::move(d));
     }
     v->set_type(std::move(merged));

@@ -1,10 +1,10 @@
-// Multiply-accumulate kernels. Method: the columns of the result (output positions of a convolution, columns of a product) are taken
-// in blocks of 64; a block's operand is packed so that the inner loop reads it contiguously (padding becomes zero), and rows
-// (output channels) run over it four at a time in registers (depthwise convolutions go row by row
-// instead). Float: packed [k][16], one chain per output over k. 8-bit integers:
-// packed [column][k] as i16, dot products in i32 over at most 16384 terms (16384 * 255 * 255 < 2^31), summed in i64.
-// Cost: m*n*k multiply-adds plus n*k packing. Compiled for AVX2 and for the baseline; the same bits either way, since products and
-// sums are rounded separately (-ffp-contract=off) and the order of each chain is fixed.
+// Multiply-accumulate kernels. Method: the columns of the result (output positions of a convolution, columns of a
+// product) are taken in blocks of 64; a block's operand is packed so that the inner loop reads it contiguously (padding
+// becomes zero), and rows (output channels) run over it four at a time in registers (depthwise convolutions go row by
+// row instead). Float: packed [k][16], one chain per output over k. 8-bit integers: packed [column][k] as i16, dot
+// products in i32 over at most 16384 terms (16384 * 255 * 255 < 2^31), summed in i64. Cost: m*n*k multiply-adds plus
+// n*k packing. Compiled for AVX2 and for the baseline; the same bits either way, since products and sums are rounded
+// separately (-ffp-contract=off) and the order of each chain is fixed.
 #include "compiler/ops/kernels.h"
 
 #include <algorithm>
@@ -25,9 +25,9 @@
 namespace npuc::ops {
 namespace {
 
-constexpr int64_t kStrip = 16;   // columns of a packed float strip
-constexpr int64_t kBlock = 64;   // columns of a block: the unit of work
-constexpr int64_t kChunk = 16384;  // terms that an i32 sum of 8-bit products holds
+constexpr int64_t kStrip = 16;    // columns of a packed float strip
+constexpr int64_t kBlock = 64;    // columns of a block: the unit of work
+constexpr int64_t kChunk = 16384; // terms that an i32 sum of 8-bit products holds
 
 typedef float V8 __attribute__((vector_size(32), aligned(4)));
 
@@ -41,7 +41,8 @@ inline __attribute__((always_inline)) void StripRows(int64_t k, const float *a, 
     s[r][1] = *reinterpret_cast<const V8 *>(acc + r * ldacc + 8);
   }
   for (int64_t i = 0; i < k; ++i) {
-    const V8 b0 = *reinterpret_cast<const V8 *>(strip + i * kStrip), b1 = *reinterpret_cast<const V8 *>(strip + i * kStrip + 8);
+    const V8 b0 = *reinterpret_cast<const V8 *>(strip + i * kStrip),
+             b1 = *reinterpret_cast<const V8 *>(strip + i * kStrip + 8);
     for (int r = 0; r < kRows; ++r) {
       const float w = a[r * lda + i * ldk];
       s[r][0] += b0 * w;
@@ -55,8 +56,8 @@ inline __attribute__((always_inline)) void StripRows(int64_t k, const float *a, 
 }
 
 // acc [m][kBlock]; block [strips][k][16]
-NPUC_CLONES void BlockF32(int64_t m, int64_t k, int64_t strips, const float *a, int64_t lda, int64_t ldk, const float *block,
-                          float *acc) {
+NPUC_CLONES void BlockF32(int64_t m, int64_t k, int64_t strips, const float *a, int64_t lda, int64_t ldk,
+                          const float *block, float *acc) {
   int64_t r = 0;
   for (; r + 4 <= m; r += 4)
     for (int64_t t = 0; t < strips; ++t)
@@ -123,8 +124,8 @@ public:
   }
   // Returns true when all are inside and consecutive.
   bool Offsets(int64_t tap, int64_t *offsets) const {
-    const int64_t k[3] = {tap / (s_.kernel[1] * s_.kernel[2]) * s_.dilation[0], tap / s_.kernel[2] % s_.kernel[1] * s_.dilation[1],
-                          tap % s_.kernel[2] * s_.dilation[2]};
+    const int64_t k[3] = {tap / (s_.kernel[1] * s_.kernel[2]) * s_.dilation[0],
+                          tap / s_.kernel[2] % s_.kernel[1] * s_.dilation[1], tap % s_.kernel[2] * s_.dilation[2]};
     bool run = true;
     for (int64_t j = 0; j < count_; ++j) {
       int64_t offset = 0;
@@ -155,7 +156,8 @@ private:
 };
 
 // acc[0..n) += w * x[0], x[stride], ...
-template <class Acc, class T> inline __attribute__((always_inline)) void AddRow(Acc *acc, const T *x, int64_t stride, Acc w, int64_t n) {
+template <class Acc, class T>
+inline __attribute__((always_inline)) void AddRow(Acc *acc, const T *x, int64_t stride, Acc w, int64_t n) {
   if (stride == 1)
     for (int64_t i = 0; i < n; ++i)
       acc[i] += w * static_cast<Acc>(x[i]);
@@ -166,16 +168,25 @@ template <class Acc, class T> inline __attribute__((always_inline)) void AddRow(
     for (int64_t i = 0; i < n; ++i)
       acc[i] += w * static_cast<Acc>(x[stride * i]);
 }
-NPUC_CLONES void AddRowF32(float *acc, const float *x, int64_t stride, float w, int64_t n) { AddRow(acc, x, stride, w, n); }
-NPUC_CLONES void AddRowI16(int32_t *acc, const int16_t *x, int64_t stride, int32_t w, int64_t n) { AddRow(acc, x, stride, w, n); }
-NPUC_CLONES void AddRowI32(int64_t *acc, const int32_t *x, int64_t stride, int64_t w, int64_t n) { AddRow(acc, x, stride, w, n); }
+NPUC_CLONES void AddRowF32(float *acc, const float *x, int64_t stride, float w, int64_t n) {
+  AddRow(acc, x, stride, w, n);
+}
+NPUC_CLONES void AddRowI16(int32_t *acc, const int16_t *x, int64_t stride, int32_t w, int64_t n) {
+  AddRow(acc, x, stride, w, n);
+}
+NPUC_CLONES void AddRowI32(int64_t *acc, const int32_t *x, int64_t stride, int64_t w, int64_t n) {
+  AddRow(acc, x, stride, w, n);
+}
 
-// Depthwise convolutions have one input channel a group: nothing is shared between channels, so packing would cost more than the
-// sums. Row by row instead, tap by tap. done(n, m, first output, count, sums).
-bool IsDepthwise(const ConvShape &s) { return s.ic == 1 && !s.transposed && s.oc <= 8; }
+// Depthwise convolutions have one input channel a group: nothing is shared between channels, so packing would cost more
+// than the sums. Row by row instead, tap by tap. done(n, m, first output, count, sums).
+bool IsDepthwise(const ConvShape &s) {
+  return s.ic == 1 && !s.transposed && s.oc <= 8;
+}
 
 template <class Acc, class T, class Add, class Done>
-void DepthwiseRows(const ConvShape &s, const T *x, const T *w, ThreadPool *pool, llvm::function_ref<Acc(int64_t m)> start, Add add, Done done) {
+void DepthwiseRows(const ConvShape &s, const T *x, const T *w, ThreadPool *pool,
+                   llvm::function_ref<Acc(int64_t m)> start, Add add, Done done) {
   const int64_t channels = s.groups * s.oc, taps = s.taps();
   ParallelFor(pool, s.batch * channels, 1, [&](int64_t begin, int64_t end) {
     std::vector<Acc> acc(s.out[2]);
@@ -186,7 +197,8 @@ void DepthwiseRows(const ConvShape &s, const T *x, const T *w, ThreadPool *pool,
         std::fill(acc.begin(), acc.end(), start(m));
         const int64_t z0 = row / s.out[1] * s.stride[0] - s.pad[0], y0 = row % s.out[1] * s.stride[1] - s.pad[1];
         for (int64_t t = 0; t < taps; ++t) {
-          const int64_t z = z0 + t / (s.kernel[1] * s.kernel[2]) * s.dilation[0], y = y0 + t / s.kernel[2] % s.kernel[1] * s.dilation[1];
+          const int64_t z = z0 + t / (s.kernel[1] * s.kernel[2]) * s.dilation[0],
+                        y = y0 + t / s.kernel[2] % s.kernel[1] * s.dilation[1];
           if (z < 0 || z >= s.in[0] || y < 0 || y >= s.in[1])
             continue;
           // Outputs first ... last-1 read column o * stride + shift inside the input.
@@ -245,7 +257,7 @@ void ConvInt(const ConvShape &s, const T *x, const T *w, EmitAcc emit, ThreadPoo
 
 template <class T, class Kernel>
 void GemmAcc(const GemmShape &s, const T *a, const T *b, int64_t *c, ThreadPool *pool, Kernel kernel) {
-  std::vector<T> packed;  // a as [m][k]
+  std::vector<T> packed; // a as [m][k]
   if (s.a_k != 1 || s.a_m != s.k) {
     packed.resize(s.m * s.k);
     for (int64_t m = 0; m < s.m; ++m)
@@ -312,7 +324,8 @@ void ConvF32(const ConvShape &s, const float *x, const float *w, const float *bi
       std::fill_n(acc.data() + m * kBlock, kBlock, bias ? bias[g * s.oc + m] : 0.0f);
     BlockF32(s.oc, k, strips, w + g * s.oc * k, k, 1, block.data(), acc.data());
     for (int64_t m = 0; m < s.oc; ++m)
-      std::memcpy(y + ((n * s.groups + g) * s.oc + m) * out_plane + first, acc.data() + m * kBlock, count * sizeof(float));
+      std::memcpy(y + ((n * s.groups + g) * s.oc + m) * out_plane + first, acc.data() + m * kBlock,
+                  count * sizeof(float));
   });
 }
 
@@ -350,13 +363,14 @@ void ConvI16(const ConvShape &s, const int16_t *x, const int16_t *w, EmitAcc emi
 
 void ConvI32(const ConvShape &s, const int32_t *x, const int32_t *w, EmitAcc emit, ThreadPool *pool) {
   if (IsDepthwise(s))
-    DepthwiseRows<int64_t>(s, x, w, pool, [](int64_t) { return int64_t{0}; }, AddRowI32, emit);
+    DepthwiseRows<int64_t>(
+        s, x, w, pool, [](int64_t) { return int64_t{0}; }, AddRowI32, emit);
   else
     ConvInt(s, x, w, emit, pool, BlockI32);
 }
 
 void GemmF32(const GemmShape &s, const float *a, const float *b, float *c, ThreadPool *pool) {
-  if (s.m < 4 && s.b_n == 1) {  // few rows: packing would cost as much as the product
+  if (s.m < 4 && s.b_n == 1) { // few rows: packing would cost as much as the product
     ParallelFor(pool, s.n, 1024, [&](int64_t begin, int64_t end) {
       for (int64_t m = 0; m < s.m; ++m)
         for (int64_t k = 0; k < s.k; ++k) {

@@ -55,7 +55,8 @@ Status EvaluateTrilu(EvalContext &ctx) {
     return ShapeError(fmt::format("x {} must be a matrix or a batch of them", ToString(x.dims())));
   const int64_t k = ctx.has_operand(1) ? ctx.operand(1).AsInt(0) : 0;
   const bool upper = ctx.attrs().Int("upper", 1) != 0;
-  const int64_t rows = x.dims()[x.rank() - 2], columns = x.dims()[x.rank() - 1], batch = NumElements(x.dims().drop_back(2));
+  const int64_t rows = x.dims()[x.rank() - 2], columns = x.dims()[x.rank() - 1],
+                batch = NumElements(x.dims().drop_back(2));
   const int size = ByteSize(x.dtype());
   Tensor y = Tensor::Allocate(x.dtype(), x.dims());
   for (int64_t r = 0; r < batch * rows; ++r) {
@@ -64,7 +65,8 @@ Status EvaluateTrilu(EvalContext &ctx) {
     const int64_t begin = upper ? std::clamp<int64_t>(k > columns ? columns : row + k, 0, columns) : 0;
     const int64_t end = upper ? columns : std::clamp<int64_t>(k > columns ? columns : row + k + 1, 0, columns);
     if (end > begin)
-      std::memcpy(y.mutable_bytes() + (r * columns + begin) * size, x.bytes() + (r * columns + begin) * size, (end - begin) * size);
+      std::memcpy(y.mutable_bytes() + (r * columns + begin) * size, x.bytes() + (r * columns + begin) * size,
+                  (end - begin) * size);
   }
   ctx.set_result(0, std::move(y));
   return OkStatus();
@@ -79,7 +81,9 @@ Status InferDet(InferContext &ctx) {
     SetTensor(ctx, 0, DTypeOfOperand(ctx, 0), Shape::Unranked());
     return OkStatus();
   }
-  NPUC_RETURN_IF_ERROR(MergeDim(x[x.rank() - 2], x[x.rank() - 1], fmt::format("the matrices of {} are not square", x.ToString())).status());
+  NPUC_RETURN_IF_ERROR(
+      MergeDim(x[x.rank() - 2], x[x.rank() - 1], fmt::format("the matrices of {} are not square", x.ToString()))
+          .status());
   SetTensor(ctx, 0, DTypeOfOperand(ctx, 0), Shape(x.dims().drop_back(2)));
   return OkStatus();
 }
@@ -191,8 +195,8 @@ Status EvaluateQuantizedTopK(EvalContext &ctx) {
   return same ? EvaluateTopK(ctx) : EvaluateByDequantizing(ctx);
 }
 
-// ---- Dropout: outside training the identity and a mask of true. In training, element i is kept when random number i is at least
-// the ratio, and scaled by 1 / (1 - ratio).
+// ---- Dropout: outside training the identity and a mask of true. In training, element i is kept when random number i
+// is at least the ratio, and scaled by 1 / (1 - ratio).
 
 Status InferDropout(InferContext &ctx) {
   SetTensor(ctx, 0, DTypeOfOperand(ctx, 0), ShapeOf(ctx, 0));
@@ -229,31 +233,74 @@ Status EvaluateDropout(EvalContext &ctx) {
 } // namespace
 
 OpDef CumSumDef() {
-  return {.domain = "", .name = "CumSum", .since_version = 14, .min_operands = 2, .max_operands = 2,
-          .attrs = {IntAttr("exclusive"), IntAttr("reverse")}, .infer = SameTypeAsOperand, .evaluate = EvaluateCumulative<true>,
+  return {.domain = "",
+          .name = "CumSum",
+          .since_version = 14,
+          .min_operands = 2,
+          .max_operands = 2,
+          .attrs = {IntAttr("exclusive"), IntAttr("reverse")},
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateCumulative<true>,
           .doc = "Running sums along an axis."};
 }
 OpDef CumProdDef() {
-  return {.domain = "", .name = "CumProd", .since_version = 26, .min_operands = 2, .max_operands = 2,
-          .attrs = {IntAttr("exclusive"), IntAttr("reverse")}, .infer = SameTypeAsOperand, .evaluate = EvaluateCumulative<false>,
+  return {.domain = "",
+          .name = "CumProd",
+          .since_version = 26,
+          .min_operands = 2,
+          .max_operands = 2,
+          .attrs = {IntAttr("exclusive"), IntAttr("reverse")},
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateCumulative<false>,
           .doc = "Running products along an axis."};
 }
 OpDef TriluDef() {
-  return {.domain = "", .name = "Trilu", .since_version = 14, .min_operands = 1, .max_operands = 2, .attrs = {IntAttr("upper")},
-          .traits = kPure | kNoFloatWiden, .infer = InferTrilu, .evaluate = EvaluateTrilu, .doc = "Upper or lower triangle of matrices."};
+  return {.domain = "",
+          .name = "Trilu",
+          .since_version = 14,
+          .min_operands = 1,
+          .max_operands = 2,
+          .attrs = {IntAttr("upper")},
+          .traits = kPure | kNoFloatWiden,
+          .infer = InferTrilu,
+          .evaluate = EvaluateTrilu,
+          .doc = "Upper or lower triangle of matrices."};
 }
 OpDef DetDef() {
-  return {.domain = "", .name = "Det", .since_version = 22, .min_operands = 1, .max_operands = 1, .infer = InferDet,
-          .evaluate = EvaluateDet, .doc = "Determinant."};
+  return {.domain = "",
+          .name = "Det",
+          .since_version = 22,
+          .min_operands = 1,
+          .max_operands = 1,
+          .infer = InferDet,
+          .evaluate = EvaluateDet,
+          .doc = "Determinant."};
 }
 OpDef TopKDef() {
-  return {.domain = "", .name = "TopK", .since_version = 24, .min_operands = 2, .max_operands = 2, .min_results = 2, .max_results = 2,
-          .attrs = {IntAttr("axis"), IntAttr("largest"), IntAttr("sorted")}, .infer = InferTopK, .evaluate = EvaluateTopK,
-          .evaluate_quantized = EvaluateQuantizedTopK, .doc = "The k greatest or least elements along an axis and their indices."};
+  return {.domain = "",
+          .name = "TopK",
+          .since_version = 24,
+          .min_operands = 2,
+          .max_operands = 2,
+          .min_results = 2,
+          .max_results = 2,
+          .attrs = {IntAttr("axis"), IntAttr("largest"), IntAttr("sorted")},
+          .infer = InferTopK,
+          .evaluate = EvaluateTopK,
+          .evaluate_quantized = EvaluateQuantizedTopK,
+          .doc = "The k greatest or least elements along an axis and their indices."};
 }
 OpDef DropoutDef() {
-  return {.domain = "", .name = "Dropout", .since_version = 22, .min_operands = 1, .max_operands = 3, .max_results = 2,
-          .attrs = {IntAttr("seed"), FloatAttr("ratio")}, .infer = InferDropout, .evaluate = EvaluateDropout, .doc = "The identity outside training; in training drops elements at random."};
+  return {.domain = "",
+          .name = "Dropout",
+          .since_version = 22,
+          .min_operands = 1,
+          .max_operands = 3,
+          .max_results = 2,
+          .attrs = {IntAttr("seed"), FloatAttr("ratio")},
+          .infer = InferDropout,
+          .evaluate = EvaluateDropout,
+          .doc = "The identity outside training; in training drops elements at random."};
 }
 
 } // namespace npuc::ops

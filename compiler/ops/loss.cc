@@ -24,7 +24,8 @@ Status InferLoss(InferContext &ctx) {
 Status Loss(EvalContext &ctx, const Tensor &x) {
   const Tensor &target = ctx.operand(1);
   if (x.rank() < 2 || target.num_elements() * x.dims()[1] != x.num_elements())
-    return ShapeError(fmt::format("the target {} does not fit the scores {}", ToString(target.dims()), ToString(x.dims())));
+    return ShapeError(
+        fmt::format("the target {} does not fit the scores {}", ToString(target.dims()), ToString(x.dims())));
   const AxisSplit s(x.dims(), 1);
   const bool has_ignored = ctx.attrs().Has("ignore_index");
   const int64_t ignored = ctx.attrs().Int("ignore_index", 0);
@@ -60,7 +61,9 @@ Status Loss(EvalContext &ctx, const Tensor &x) {
   });
 }
 
-Status EvaluateNll(EvalContext &ctx) { return Loss(ctx, ctx.operand(0)); }
+Status EvaluateNll(EvalContext &ctx) {
+  return Loss(ctx, ctx.operand(0));
+}
 
 Status EvaluateSce(EvalContext &ctx) {
   const Tensor &x = ctx.operand(0);
@@ -90,13 +93,26 @@ Status EvaluateSce(EvalContext &ctx) {
 } // namespace
 
 OpDef NegativeLogLikelihoodLossDef() {
-  return {.domain = "", .name = "NegativeLogLikelihoodLoss", .since_version = 22, .min_operands = 2, .max_operands = 3,
-          .attrs = {IntAttr("ignore_index"), StringAttr("reduction")}, .infer = InferLoss, .evaluate = EvaluateNll,
+  return {.domain = "",
+          .name = "NegativeLogLikelihoodLoss",
+          .since_version = 22,
+          .min_operands = 2,
+          .max_operands = 3,
+          .attrs = {IntAttr("ignore_index"), StringAttr("reduction")},
+          .infer = InferLoss,
+          .evaluate = EvaluateNll,
           .doc = "Negative log-likelihood loss."};
 }
 OpDef SoftmaxCrossEntropyLossDef() {
-  return {.domain = "", .name = "SoftmaxCrossEntropyLoss", .since_version = 13, .min_operands = 2, .max_operands = 3, .max_results = 2,
-          .attrs = {IntAttr("ignore_index"), StringAttr("reduction")}, .infer = InferLoss, .evaluate = EvaluateSce,
+  return {.domain = "",
+          .name = "SoftmaxCrossEntropyLoss",
+          .since_version = 13,
+          .min_operands = 2,
+          .max_operands = 3,
+          .max_results = 2,
+          .attrs = {IntAttr("ignore_index"), StringAttr("reduction")},
+          .infer = InferLoss,
+          .evaluate = EvaluateSce,
           .doc = "Cross entropy of softmax scores."};
 }
 

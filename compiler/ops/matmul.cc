@@ -1,7 +1,7 @@
 // MatMul, Gemm, their whole-integer forms (MatMulInteger, QLinearMatMul) and com.microsoft's fused ones.
 //
-//   MatMul(a [..,M,K], b [..,K,N]) -> [..,M,N], batch axes broadcast as in numpy; a vector operand loses its axis again.
-//   Gemm(a, b, c) = alpha * op(a) op(b) + beta * c, c broadcast one way to [M,N].
+//   MatMul(a [..,M,K], b [..,K,N]) -> [..,M,N], batch axes broadcast as in numpy; a vector operand loses its axis
+//   again. Gemm(a, b, c) = alpha * op(a) op(b) + beta * c, c broadcast one way to [M,N].
 //
 // Float: one chain per output over k, from 0. Quantised: exact integer sums, one multiply, one rounding (quant_math.h).
 #include "compiler/ops/activation.h"
@@ -14,14 +14,15 @@ namespace {
 
 struct MatMulPlan {
   int64_t m = 1, k = 1, n = 1;
-  Dims batch;                        // broadcast
-  llvm::SmallVector<int64_t, 8> a_at, b_at;  // first element of each batch item
+  Dims batch;                               // broadcast
+  llvm::SmallVector<int64_t, 8> a_at, b_at; // first element of each batch item
   Dims result;
   GemmShape gemm;
 };
 
 // trans_a/b exchange the last two axes (FusedMatMul).
-StatusOr<MatMulPlan> Plan(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, bool trans_a = false, bool trans_b = false) {
+StatusOr<MatMulPlan> Plan(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, bool trans_a = false,
+                          bool trans_b = false) {
   if (a.empty() || b.empty())
     return ShapeError(fmt::format("operands {} and {} must have rank 1 or more", ToString(a), ToString(b)));
   Dims da(a.begin(), a.end()), db(b.begin(), b.end());
@@ -37,7 +38,8 @@ StatusOr<MatMulPlan> Plan(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, 
   p.k = da[ra - (trans_a ? 2 : 1)];
   p.n = db[rb - (trans_b ? 2 : 1)];
   if (const int64_t kb = db[rb - (trans_b ? 1 : 2)]; kb != p.k)
-    return ShapeError(fmt::format("inner extents differ: {} times {} sums over {} against {}", ToString(a), ToString(b), p.k, kb));
+    return ShapeError(
+        fmt::format("inner extents differ: {} times {} sums over {} against {}", ToString(a), ToString(b), p.k, kb));
   const llvm::ArrayRef<int64_t> ba(da.data(), ra - 2), bb(db.data(), rb - 2);
   NPUC_ASSIGN_OR_RETURN(p.batch, BroadcastDims(ba, bb));
   if (NumElements(p.batch) > 0) {
@@ -81,7 +83,8 @@ StatusOr<Shape> InferProduct(const Shape &a, const Shape &b, bool trans_a = fals
   trans_b = trans_b && b.rank() > 1;
   const Dim ka = a.rank() == 1 ? a[0] : a[a.rank() - (trans_a ? 2 : 1)];
   const Dim kb = b.rank() == 1 ? b[0] : b[b.rank() - (trans_b ? 1 : 2)];
-  NPUC_RETURN_IF_ERROR(MergeDim(ka, kb, fmt::format("inner extents of {} and {} differ", a.ToString(), b.ToString())).status());
+  NPUC_RETURN_IF_ERROR(
+      MergeDim(ka, kb, fmt::format("inner extents of {} and {} differ", a.ToString(), b.ToString())).status());
   const Shape ba(a.dims().drop_back(std::min(2, a.rank()))), bb(b.dims().drop_back(std::min(2, b.rank())));
   std::optional<Shape> out = BroadcastShapes(ba, bb);
   if (!out)
@@ -161,13 +164,14 @@ Tensor RunIntProduct(const MatMulPlan &p, const Tensor &a, llvm::ArrayRef<int32_
 Status EvaluateQuantizedMatMul(EvalContext &ctx) {
   const QuantRef &qa = OperandQuant(ctx, 0), &qb = OperandQuant(ctx, 1);
   const Tensor &a = ctx.operand(0), &b = ctx.operand(1);
-  const bool exact = qa && qb && qa->per_tensor() && (qb->per_tensor() || (b.rank() >= 2 && qb->axis == b.rank() - 1)) &&
+  const bool exact = qa && qb && qa->per_tensor() &&
+                     (qb->per_tensor() || (b.rank() >= 2 && qb->axis == b.rank() - 1)) &&
                      (!ResultQuant(ctx, 0) || ResultQuant(ctx, 0)->per_tensor());
   if (!exact)
     return EvaluateByDequantizing(ctx);
   NPUC_ASSIGN_OR_RETURN(const MatMulPlan p, Plan(a.dims(), b.dims()));
-  ctx.set_result(0, RunIntProduct(p, a, qa->zero_points, -1, b, qb->zero_points, qb->axis, SinkOf(ctx, qa->scale(), qb->scales),
-                                  ctx.threads()));
+  ctx.set_result(0, RunIntProduct(p, a, qa->zero_points, -1, b, qb->zero_points, qb->axis,
+                                  SinkOf(ctx, qa->scale(), qb->scales), ctx.threads()));
   return OkStatus();
 }
 
@@ -182,10 +186,10 @@ llvm::SmallVector<int32_t, 4> ZerosAt(EvalContext &ctx, int i) {
   return out;
 }
 
-// A parameter of a matrix operand: one value, one per row (a: [..,M] or [..,M,1]) or per column (b: [N], [..,1,N]), possibly for
-// each batch item. Expanded to the operand's own shape minus nothing: values[i] belongs to element i of the operand.
-template <class T>
-StatusOr<std::vector<T>> PerElement(const Tensor &param, const Tensor &operand, bool rows) {
+// A parameter of a matrix operand: one value, one per row (a: [..,M] or [..,M,1]) or per column (b: [N], [..,1,N]),
+// possibly for each batch item. Expanded to the operand's own shape minus nothing: values[i] belongs to element i of
+// the operand.
+template <class T> StatusOr<std::vector<T>> PerElement(const Tensor &param, const Tensor &operand, bool rows) {
   Dims dims(param.dims().begin(), param.dims().end());
   const int64_t n = param.num_elements();
   std::vector<T> values(n);
@@ -195,11 +199,11 @@ StatusOr<std::vector<T>> PerElement(const Tensor &param, const Tensor &operand, 
   if (n == 1)
     dims.clear();
   else if (dims.size() == 1 && rows && operand.rank() > 1)
-    dims.push_back(1);  // [M] is a column
+    dims.push_back(1); // [M] is a column
   NPUC_ASSIGN_OR_RETURN(const Dims all, BroadcastDims(dims, operand.dims()));
   if (llvm::ArrayRef<int64_t>(all) != operand.dims())
-    return ShapeError(fmt::format("a scale or zero point of shape {} does not fit the operand {}", ToString(param.dims()),
-                                  ToString(operand.dims())));
+    return ShapeError(fmt::format("a scale or zero point of shape {} does not fit the operand {}",
+                                  ToString(param.dims()), ToString(operand.dims())));
   std::vector<T> out(operand.num_elements());
   if (out.empty())
     return out;
@@ -217,7 +221,8 @@ StatusOr<Tensor> Centered(EvalContext &ctx, int operand, int zero, bool rows) {
   const Tensor x = ConvertTensor(ctx.operand(operand), DType::I32);
   if (!ctx.has_operand(zero))
     return x;
-  NPUC_ASSIGN_OR_RETURN(const std::vector<int32_t> z, PerElement<int32_t>(ctx.operand(zero), ctx.operand(operand), rows));
+  NPUC_ASSIGN_OR_RETURN(const std::vector<int32_t> z,
+                        PerElement<int32_t>(ctx.operand(zero), ctx.operand(operand), rows));
   Tensor out = Tensor::Allocate(DType::I32, x.dims());
   for (int64_t i = 0; i < x.num_elements(); ++i)
     out.mutable_data<int32_t>()[i] = x.data<int32_t>()[i] - z[i];
@@ -240,7 +245,8 @@ StatusOr<Tensor> IntegerSums(EvalContext &ctx, int ai, int bi, int za, int zb) {
   };
   if (scalar_or_columns(za, -1) && scalar_or_columns(zb, p.n)) {
     const auto z = ZerosAt(ctx, zb);
-    return RunIntProduct(p, a, ZerosAt(ctx, za), -1, b, z, z.size() > 1 ? b.rank() - 1 : -1, AccSink::Int32(), ctx.threads());
+    return RunIntProduct(p, a, ZerosAt(ctx, za), -1, b, z, z.size() > 1 ? b.rank() - 1 : -1, AccSink::Int32(),
+                         ctx.threads());
   }
   NPUC_ASSIGN_OR_RETURN(const Tensor ca, Centered(ctx, ai, za, true));
   NPUC_ASSIGN_OR_RETURN(const Tensor cb, Centered(ctx, bi, zb, false));
@@ -274,7 +280,8 @@ Status EvaluateQLinearMatMul(EvalContext &ctx) {
   if (simple) {
     const auto zb = ZerosAt(ctx, 5);
     const AccSink sink = AccSink::Quantized(dtype, sa[0], llvm::ArrayRef<float>(sb.data(), sb.size()), sy[0], zy[0]);
-    ctx.set_result(0, RunIntProduct(p, a, ZerosAt(ctx, 2), -1, b, zb, zb.size() > 1 ? b.rank() - 1 : -1, sink, ctx.threads()));
+    ctx.set_result(
+        0, RunIntProduct(p, a, ZerosAt(ctx, 2), -1, b, zb, zb.size() > 1 ? b.rank() - 1 : -1, sink, ctx.threads()));
     return OkStatus();
   }
   // Per row or per batch item: element (m, n) has the scale of row m of a and column n of b.
@@ -312,7 +319,8 @@ Status InferGemm(InferContext &ctx) {
     out[1] = b[tb ? 0 : 1];
   if (a.ranked() && b.ranked())
     NPUC_RETURN_IF_ERROR(MergeDim(a[ta ? 0 : 1], b[tb ? 1 : 0],
-                                  fmt::format("inner extents of {} and {} differ", a.ToString(), b.ToString())).status());
+                                  fmt::format("inner extents of {} and {} differ", a.ToString(), b.ToString()))
+                             .status());
   const Shape c = ShapeOf(ctx, 2);
   if (ctx.has_operand(2) && c.ranked()) {
     const auto merged = BroadcastShapes(out, c);
@@ -332,14 +340,18 @@ template <class T> StatusOr<Tensor> AlphaBeta(const Tensor &product, float alpha
   auto scale = [](const Tensor &t, float f) {
     if (f == 1.0f)
       return t;
-    return UnaryMap<T, T>(t, t.dtype(), [f](T v) { return static_cast<T>(std::is_floating_point_v<T> ? v * static_cast<T>(f) : static_cast<T>(static_cast<double>(v) * f)); });
+    return UnaryMap<T, T>(t, t.dtype(), [f](T v) {
+      return static_cast<T>(std::is_floating_point_v<T> ? v * static_cast<T>(f)
+                                                        : static_cast<T>(static_cast<double>(v) * f));
+    });
   };
   y = scale(y, alpha);
   if (!c || beta == 0.0f)
     return y;
   NPUC_ASSIGN_OR_RETURN(const Dims dims, BroadcastDims(y.dims(), c->dims()));
   if (llvm::ArrayRef<int64_t>(dims) != y.dims())
-    return ShapeError(fmt::format("C {} does not broadcast to the product's shape {}", ToString(c->dims()), ToString(y.dims())));
+    return ShapeError(
+        fmt::format("C {} does not broadcast to the product's shape {}", ToString(c->dims()), ToString(y.dims())));
   return BinaryMap<T, T, T>(y, scale(*c, beta), y.dtype(), [](T a, T b) { return static_cast<T>(a + b); });
 }
 
@@ -348,10 +360,12 @@ Status EvaluateGemm(EvalContext &ctx) {
   if (a.rank() != 2 || b.rank() != 2)
     return ShapeError(fmt::format("A {} and B {} must be matrices", ToString(a.dims()), ToString(b.dims())));
   const auto &attrs = ctx.attrs();
-  NPUC_ASSIGN_OR_RETURN(Tensor y, Product(a, b, attrs.Int("transA", 0) != 0, attrs.Int("transB", 0) != 0, ctx.threads()));
+  NPUC_ASSIGN_OR_RETURN(Tensor y,
+                        Product(a, b, attrs.Int("transA", 0) != 0, attrs.Int("transB", 0) != 0, ctx.threads()));
   NPUC_RETURN_IF_ERROR(DispatchNumeric(a.dtype(), [&](auto tag) -> Status {
     using T = TypeOf<decltype(tag)>;
-    NPUC_ASSIGN_OR_RETURN(y, AlphaBeta<T>(y, attrs.Float("alpha", 1), attrs.Float("beta", 1), ctx.has_operand(2) ? &ctx.operand(2) : nullptr));
+    NPUC_ASSIGN_OR_RETURN(y, AlphaBeta<T>(y, attrs.Float("alpha", 1), attrs.Float("beta", 1),
+                                          ctx.has_operand(2) ? &ctx.operand(2) : nullptr));
     return OkStatus();
   }));
   ctx.set_result(0, std::move(y));
@@ -373,9 +387,10 @@ Status EvaluateQuantizedGemm(EvalContext &ctx) {
   NPUC_ASSIGN_OR_RETURN(const MatMulPlan p, Plan(a.dims(), b.dims(), ta, tb));
   std::vector<int64_t> bias(p.m * p.n, 0);
   if (ctx.has_operand(2)) {
-    NPUC_ASSIGN_OR_RETURN(const Tensor c, BinaryMap<int64_t, int64_t, int64_t>(
-                                              ConvertTensor(ctx.operand(2), DType::I64), Tensor::Allocate(DType::I64, {p.m, p.n}),
-                                              DType::I64, [](int64_t x, int64_t) { return x; }));
+    NPUC_ASSIGN_OR_RETURN(const Tensor c,
+                          BinaryMap<int64_t, int64_t, int64_t>(ConvertTensor(ctx.operand(2), DType::I64),
+                                                               Tensor::Allocate(DType::I64, {p.m, p.n}), DType::I64,
+                                                               [](int64_t x, int64_t) { return x; }));
     if (c.num_elements() != p.m * p.n)
       return ShapeError(fmt::format("C {} does not broadcast to [{},{}]", ToString(ctx.operand(2).dims()), p.m, p.n));
     std::memcpy(bias.data(), c.bytes(), bias.size() * sizeof(int64_t));
@@ -383,17 +398,20 @@ Status EvaluateQuantizedGemm(EvalContext &ctx) {
   const AccSink sink = SinkOf(ctx, qa->scale(), qb->scales);
   Tensor y = Tensor::Allocate(sink.dtype(), p.result);
   uint8_t *out = y.mutable_bytes();
-  IntProduct(p, a, qa->zero_points, -1, b, qb->zero_points, qb->axis, ctx.threads(), [&](int64_t at, const int64_t *acc) {
-    for (int64_t i = 0; i < p.m * p.n; ++i)
-      sink.Store(out, at + i, i % p.n, acc[i] + bias[i]);
-  });
+  IntProduct(p, a, qa->zero_points, -1, b, qb->zero_points, qb->axis, ctx.threads(),
+             [&](int64_t at, const int64_t *acc) {
+               for (int64_t i = 0; i < p.m * p.n; ++i)
+                 sink.Store(out, at + i, i % p.n, acc[i] + bias[i]);
+             });
   ctx.set_result(0, std::move(y));
   return OkStatus();
 }
 
 // ---- com.microsoft
 
-bool Flag(const AttributeList &attrs, std::string_view name) { return attrs.Int(name, 0) != 0; }
+bool Flag(const AttributeList &attrs, std::string_view name) {
+  return attrs.Int(name, 0) != 0;
+}
 
 // transBatchA/B exchange the batch axes with M (K): [M, batch.., K] -> [batch.., M, K].
 Tensor BatchToFront(const Tensor &t, bool on) {
@@ -425,7 +443,8 @@ Status InferFusedMatMul(InferContext &ctx) {
   NPUC_RETURN_IF_ERROR(CheckSameDType(ctx, {0, 1}));
   const auto &a = ctx.attrs();
   NPUC_ASSIGN_OR_RETURN(Shape s, InferProduct(BatchToFront(ShapeOf(ctx, 0), Flag(a, "transBatchA")),
-                                              BatchToFront(ShapeOf(ctx, 1), Flag(a, "transBatchB")), Flag(a, "transA"), Flag(a, "transB")));
+                                              BatchToFront(ShapeOf(ctx, 1), Flag(a, "transBatchB")), Flag(a, "transA"),
+                                              Flag(a, "transB")));
   SetTensor(ctx, 0, DTypeOfOperand(ctx, 0), std::move(s));
   return OkStatus();
 }
@@ -433,8 +452,8 @@ Status InferFusedMatMul(InferContext &ctx) {
 Status EvaluateFusedMatMul(EvalContext &ctx) {
   const auto &a = ctx.attrs();
   NPUC_ASSIGN_OR_RETURN(Tensor y, Product(BatchToFront(ctx.operand(0), Flag(a, "transBatchA")),
-                                          BatchToFront(ctx.operand(1), Flag(a, "transBatchB")), Flag(a, "transA"), Flag(a, "transB"),
-                                          ctx.threads()));
+                                          BatchToFront(ctx.operand(1), Flag(a, "transBatchB")), Flag(a, "transA"),
+                                          Flag(a, "transB"), ctx.threads()));
   NPUC_RETURN_IF_ERROR(DispatchFloat(y.dtype(), [&](auto tag) -> Status {
     NPUC_ASSIGN_OR_RETURN(y, AlphaBeta<TypeOf<decltype(tag)>>(y, a.Float("alpha", 1), 0, nullptr));
     return OkStatus();
@@ -457,7 +476,9 @@ Status InferQGemm(InferContext &ctx) {
     out[0] = a[ta ? 1 : 0];
   if (b.ranked() && b.rank() == 2)
     out[1] = b[tb ? 0 : 1];
-  SetTensor(ctx, 0, ctx.has_operand(7) ? (ctx.has_operand(8) ? DTypeOfOperand(ctx, 8) : DTypeOfOperand(ctx, 0)) : DType::F32, std::move(out));
+  SetTensor(ctx, 0,
+            ctx.has_operand(7) ? (ctx.has_operand(8) ? DTypeOfOperand(ctx, 8) : DTypeOfOperand(ctx, 0)) : DType::F32,
+            std::move(out));
   return OkStatus();
 }
 
@@ -486,10 +507,11 @@ Status EvaluateQGemm(EvalContext &ctx) {
   }
   Tensor y = Tensor::Allocate(sink.dtype(), p.result);
   uint8_t *out = y.mutable_bytes();
-  IntProduct(p, a, za, -1, b, zb, zb.size() > 1 ? (tb ? 0 : 1) : -1, ctx.threads(), [&](int64_t at, const int64_t *acc) {
-    for (int64_t i = 0; i < p.m * p.n; ++i)
-      sink.Store(out, at + i, i % p.n, acc[i] + bias[i]);
-  });
+  IntProduct(p, a, za, -1, b, zb, zb.size() > 1 ? (tb ? 0 : 1) : -1, ctx.threads(),
+             [&](int64_t at, const int64_t *acc) {
+               for (int64_t i = 0; i < p.m * p.n; ++i)
+                 sink.Store(out, at + i, i % p.n, acc[i] + bias[i]);
+             });
   ctx.set_result(0, std::move(y));
   return OkStatus();
 }
@@ -521,7 +543,8 @@ Status EvaluateMatMulIntegerToFloat(EvalContext &ctx) {
   return OkStatus();
 }
 
-// DynamicQuantizeMatMul: A (f32), B (8 bit), b_scale, b_zero_point, bias: A is quantised to u8 over its own range first.
+// DynamicQuantizeMatMul: A (f32), B (8 bit), b_scale, b_zero_point, bias: A is quantised to u8 over its own range
+// first.
 Status InferDynamicQuantizeMatMul(InferContext &ctx) {
   NPUC_ASSIGN_OR_RETURN(Shape s, InferProduct(ShapeOf(ctx, 0), ShapeOf(ctx, 1)));
   SetTensor(ctx, 0, DTypeOfOperand(ctx, 0), std::move(s));
@@ -540,7 +563,8 @@ Status EvaluateDynamicQuantizeMatMul(EvalContext &ctx) {
   const Tensor &b = ctx.operand(1);
   NPUC_ASSIGN_OR_RETURN(const MatMulPlan p, Plan(q.dims(), b.dims()));
   const auto zb = ZerosAt(ctx, 3);
-  const Tensor sums = RunIntProduct(p, q, {zero}, -1, b, zb, zb.size() > 1 ? b.rank() - 1 : -1, AccSink::Int32(), ctx.threads());
+  const Tensor sums =
+      RunIntProduct(p, q, {zero}, -1, b, zb, zb.size() > 1 ? b.rank() - 1 : -1, AccSink::Int32(), ctx.threads());
   const Tensor s = Tensor::ScalarF32(scale);
   NPUC_ASSIGN_OR_RETURN(Tensor y, SumsToFloat(sums, FloatView(s), sb, ctx.has_operand(4) ? &ctx.operand(4) : nullptr));
   ctx.set_result(0, std::move(y));
@@ -550,48 +574,97 @@ Status EvaluateDynamicQuantizeMatMul(EvalContext &ctx) {
 } // namespace
 
 OpDef MatMulDef() {
-  return {.domain = "", .name = "MatMul", .since_version = 13, .min_operands = 2, .max_operands = 2,
-          .infer = InferMatMul, .evaluate = EvaluateMatMul, .evaluate_quantized = EvaluateQuantizedMatMul,
+  return {.domain = "",
+          .name = "MatMul",
+          .since_version = 13,
+          .min_operands = 2,
+          .max_operands = 2,
+          .infer = InferMatMul,
+          .evaluate = EvaluateMatMul,
+          .evaluate_quantized = EvaluateQuantizedMatMul,
           .doc = "Matrix product with numpy's batch broadcasting."};
 }
 OpDef GemmDef() {
-  return {.domain = "", .name = "Gemm", .since_version = 13, .min_operands = 2, .max_operands = 3,
+  return {.domain = "",
+          .name = "Gemm",
+          .since_version = 13,
+          .min_operands = 2,
+          .max_operands = 3,
           .attrs = {FloatAttr("alpha"), FloatAttr("beta"), IntAttr("transA"), IntAttr("transB")},
-          .infer = InferGemm, .evaluate = EvaluateGemm, .evaluate_quantized = EvaluateQuantizedGemm,
+          .infer = InferGemm,
+          .evaluate = EvaluateGemm,
+          .evaluate_quantized = EvaluateQuantizedGemm,
           .doc = "alpha * A' * B' + beta * C."};
 }
 OpDef MatMulIntegerDef() {
-  return {.domain = "", .name = "MatMulInteger", .since_version = 10, .min_operands = 2, .max_operands = 4,
-          .infer = InferMatMulInteger, .evaluate = EvaluateMatMulInteger, .doc = "Matrix product of 8-bit integers into int32."};
+  return {.domain = "",
+          .name = "MatMulInteger",
+          .since_version = 10,
+          .min_operands = 2,
+          .max_operands = 4,
+          .infer = InferMatMulInteger,
+          .evaluate = EvaluateMatMulInteger,
+          .doc = "Matrix product of 8-bit integers into int32."};
 }
 OpDef QLinearMatMulDef() {
-  return {.domain = "", .name = "QLinearMatMul", .since_version = 21, .min_operands = 8, .max_operands = 8,
-          .infer = InferQLinearMatMul, .evaluate = EvaluateQLinearMatMul,
+  return {.domain = "",
+          .name = "QLinearMatMul",
+          .since_version = 21,
+          .min_operands = 8,
+          .max_operands = 8,
+          .infer = InferQLinearMatMul,
+          .evaluate = EvaluateQLinearMatMul,
           .doc = "Quantised matrix product with scales and zero points as operands."};
 }
 OpDef MsFusedMatMulDef() {
-  return {.domain = "com.microsoft", .name = "FusedMatMul", .min_operands = 2, .max_operands = 2,
-          .attrs = {FloatAttr("alpha"), IntAttr("transA"), IntAttr("transB"), IntAttr("transBatchA"), IntAttr("transBatchB")},
-          .infer = InferFusedMatMul, .evaluate = EvaluateFusedMatMul, .doc = "alpha times a product of possibly transposed operands."};
+  return {.domain = "com.microsoft",
+          .name = "FusedMatMul",
+          .min_operands = 2,
+          .max_operands = 2,
+          .attrs = {FloatAttr("alpha"), IntAttr("transA"), IntAttr("transB"), IntAttr("transBatchA"),
+                    IntAttr("transBatchB")},
+          .infer = InferFusedMatMul,
+          .evaluate = EvaluateFusedMatMul,
+          .doc = "alpha times a product of possibly transposed operands."};
 }
 OpDef MsFusedGemmDef() {
-  return {.domain = "com.microsoft", .name = "FusedGemm", .min_operands = 2, .max_operands = 3,
-          .attrs = {FloatAttr("alpha"), FloatAttr("beta"), IntAttr("transA"), IntAttr("transB"), StringAttr("activation"),
-                    FloatAttr("activation_alpha"), FloatAttr("activation_beta"), FloatAttr("activation_gamma")},
-          .infer = InferGemm, .evaluate = EvaluateFusedGemm, .doc = "Gemm and an activation."};
+  return {.domain = "com.microsoft",
+          .name = "FusedGemm",
+          .min_operands = 2,
+          .max_operands = 3,
+          .attrs = {FloatAttr("alpha"), FloatAttr("beta"), IntAttr("transA"), IntAttr("transB"),
+                    StringAttr("activation"), FloatAttr("activation_alpha"), FloatAttr("activation_beta"),
+                    FloatAttr("activation_gamma")},
+          .infer = InferGemm,
+          .evaluate = EvaluateFusedGemm,
+          .doc = "Gemm and an activation."};
 }
 OpDef MsQGemmDef() {
-  return {.domain = "com.microsoft", .name = "QGemm", .min_operands = 6, .max_operands = 9,
+  return {.domain = "com.microsoft",
+          .name = "QGemm",
+          .min_operands = 6,
+          .max_operands = 9,
           .attrs = {FloatAttr("alpha"), IntAttr("transA"), IntAttr("transB")},
-          .infer = InferQGemm, .evaluate = EvaluateQGemm, .doc = "Quantised Gemm."};
+          .infer = InferQGemm,
+          .evaluate = EvaluateQGemm,
+          .doc = "Quantised Gemm."};
 }
 OpDef MsMatMulIntegerToFloatDef() {
-  return {.domain = "com.microsoft", .name = "MatMulIntegerToFloat", .min_operands = 4, .max_operands = 7,
-          .infer = InferMatMulIntegerToFloat, .evaluate = EvaluateMatMulIntegerToFloat, .doc = "MatMulInteger scaled to float."};
+  return {.domain = "com.microsoft",
+          .name = "MatMulIntegerToFloat",
+          .min_operands = 4,
+          .max_operands = 7,
+          .infer = InferMatMulIntegerToFloat,
+          .evaluate = EvaluateMatMulIntegerToFloat,
+          .doc = "MatMulInteger scaled to float."};
 }
 OpDef MsDynamicQuantizeMatMulDef() {
-  return {.domain = "com.microsoft", .name = "DynamicQuantizeMatMul", .min_operands = 3, .max_operands = 5,
-          .infer = InferDynamicQuantizeMatMul, .evaluate = EvaluateDynamicQuantizeMatMul,
+  return {.domain = "com.microsoft",
+          .name = "DynamicQuantizeMatMul",
+          .min_operands = 3,
+          .max_operands = 5,
+          .infer = InferDynamicQuantizeMatMul,
+          .evaluate = EvaluateDynamicQuantizeMatMul,
           .doc = "MatMul of an operand quantised on the fly with 8-bit weights."};
 }
 

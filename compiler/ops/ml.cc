@@ -8,41 +8,46 @@
 namespace npuc::ops {
 namespace {
 
-Status InferExtractor(InferContext& ctx) {
+Status InferExtractor(InferContext &ctx) {
   Shape x = ShapeOf(ctx, 0);
   if (x.ranked() && x.rank() > 0) {
     const Shape y = ShapeOf(ctx, 1);
     x[x.rank() - 1] = y.is_static() ? Dim(y.num_elements()) : Dim::Unknown();
-    if (x.rank() == 1) x = Shape({Dim(1), x[0]});
+    if (x.rank() == 1)
+      x = Shape({Dim(1), x[0]});
   }
   SetTensor(ctx, 0, DTypeOfOperand(ctx, 0), x);
   return OkStatus();
 }
-Status EvaluateExtractor(EvalContext& ctx) {
+Status EvaluateExtractor(EvalContext &ctx) {
   const Tensor &x = ctx.operand(0), &y = ctx.operand(1);
-  if (x.rank() == 0) return ShapeError("ArrayFeatureExtractor of a scalar");
+  if (x.rank() == 0)
+    return ShapeError("ArrayFeatureExtractor of a scalar");
   const int64_t row = x.dims().back(), count = y.num_elements(), rows = NumElements(x.dims().drop_back());
   Dims dims(x.dims());
   dims.back() = count;
-  if (x.rank() == 1) dims.insert(dims.begin(), 1);
+  if (x.rank() == 1)
+    dims.insert(dims.begin(), 1);
   NPUC_ASSIGN_OR_RETURN(auto out, ElementWriter::Create(x.dtype(), dims));
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t i = 0; i < count; ++i) {
       const int64_t at = y.AsInt(i);
-      if (at < 0 || at >= row) return Error("E0703", fmt::format("index {} of {} columns", at, row));
+      if (at < 0 || at >= row)
+        return Error("E0703", fmt::format("index {} of {} columns", at, row));
       out.Copy(r * count + i, x, r * row + at);
     }
   ctx.set_result(0, out.Finish());
   return OkStatus();
 }
 
-Status EvaluateBinarizer(EvalContext& ctx) {
-  const Tensor& x = ctx.operand(0);
+Status EvaluateBinarizer(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
   const double threshold = ctx.attrs().Float("threshold", 0);
   Tensor y = Tensor::Allocate(x.dtype(), x.dims());
   return DispatchNumeric(x.dtype(), [&](auto tag) -> Status {
     using T = TypeOf<decltype(tag)>;
-    for (int64_t i = 0; i < x.num_elements(); ++i) y.mutable_data<T>()[i] = static_cast<double>(x.data<T>()[i]) > threshold ? T{1} : T{0};
+    for (int64_t i = 0; i < x.num_elements(); ++i)
+      y.mutable_data<T>()[i] = static_cast<double>(x.data<T>()[i]) > threshold ? T{1} : T{0};
     ctx.set_result(0, std::move(y));
     return OkStatus();
   });
@@ -51,13 +56,15 @@ Status EvaluateBinarizer(EvalContext& ctx) {
 // ---- LabelEncoder: keys and values are given as lists of one type each, or as tensors.
 
 // An attribute family ("keys", "values") as one tensor; empty when absent.
-Tensor Table(const AttributeList& attrs, const std::string& prefix) {
-  if (const Tensor* t = attrs.TensorOrNull(prefix + "_tensor")) return t->Expand();
+Tensor Table(const AttributeList &attrs, const std::string &prefix) {
+  if (const Tensor *t = attrs.TensorOrNull(prefix + "_tensor"))
+    return t->Expand();
   if (attrs.Has(prefix + "_strings")) {
     const auto s = attrs.StringList(prefix + "_strings");
     return Tensor::Strings({static_cast<int64_t>(s.size())}, s.vec());
   }
-  if (attrs.Has(prefix + "_int64s")) return Tensor::OfI64(attrs.Ints(prefix + "_int64s"));
+  if (attrs.Has(prefix + "_int64s"))
+    return Tensor::OfI64(attrs.Ints(prefix + "_int64s"));
   if (attrs.Has(prefix + "_floats")) {
     const auto f = attrs.Floats(prefix + "_floats");
     return Tensor::Of<float>(DType::F32, {static_cast<int64_t>(f.size())}, f);
@@ -65,41 +72,52 @@ Tensor Table(const AttributeList& attrs, const std::string& prefix) {
   return Tensor();
 }
 
-Status VerifyLabelEncoder(const Node& n) {
+Status VerifyLabelEncoder(const Node &n) {
   const Tensor k = Table(n.attrs(), "keys"), v = Table(n.attrs(), "values");
-  if (!k || !v || k.num_elements() != v.num_elements()) return AttrError("keys_* and values_* are missing or differ in length");
+  if (!k || !v || k.num_elements() != v.num_elements())
+    return AttrError("keys_* and values_* are missing or differ in length");
   return OkStatus();
 }
-Status InferLabelEncoder(InferContext& ctx) {
+Status InferLabelEncoder(InferContext &ctx) {
   SetTensor(ctx, 0, Table(ctx.attrs(), "values").dtype(), ShapeOf(ctx, 0));
   return OkStatus();
 }
 // Something to compare keys of any type by; NaN equals NaN.
-std::string KeyOf(const Tensor& t, int64_t i) {
-  if (t.dtype() == DType::String) return t.strings()[i];
+std::string KeyOf(const Tensor &t, int64_t i) {
+  if (t.dtype() == DType::String)
+    return t.strings()[i];
   if (IsFloat(t.dtype())) {
     const double d = t.AsDouble(i);
     return std::isnan(d) ? "nan" : fmt::format("{:a}", d == 0 ? 0.0 : d);
   }
   return std::to_string(t.AsInt(i));
 }
-Status EvaluateLabelEncoder(EvalContext& ctx) {
-  const Tensor& x = ctx.operand(0);
+Status EvaluateLabelEncoder(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
   const Tensor keys = Table(ctx.attrs(), "keys"), values = Table(ctx.attrs(), "values");
-  if (keys.dtype() != x.dtype()) return Error("E0302", fmt::format("keys are {}, the data are {}", Name(keys.dtype()), Name(x.dtype())));
+  if (keys.dtype() != x.dtype())
+    return Error("E0302", fmt::format("keys are {}, the data are {}", Name(keys.dtype()), Name(x.dtype())));
   Tensor otherwise;
-  if (const Tensor* t = ctx.attrs().TensorOrNull("default_tensor")) otherwise = t->Expand();
-  else if (values.dtype() == DType::String) otherwise = Tensor::Strings({}, {std::string(ctx.attrs().String("default_string", "_Unused"))});
-  else if (values.dtype() == DType::I64) otherwise = Tensor::ScalarI64(ctx.attrs().Int("default_int64", -1));
-  else otherwise = Tensor::ScalarF32(ctx.attrs().Float("default_float", -0.0f));
-  if (otherwise.dtype() != values.dtype() || otherwise.num_elements() < 1) return Error("E0302", "the default is of another type than the values");
+  if (const Tensor *t = ctx.attrs().TensorOrNull("default_tensor"))
+    otherwise = t->Expand();
+  else if (values.dtype() == DType::String)
+    otherwise = Tensor::Strings({}, {std::string(ctx.attrs().String("default_string", "_Unused"))});
+  else if (values.dtype() == DType::I64)
+    otherwise = Tensor::ScalarI64(ctx.attrs().Int("default_int64", -1));
+  else
+    otherwise = Tensor::ScalarF32(ctx.attrs().Float("default_float", -0.0f));
+  if (otherwise.dtype() != values.dtype() || otherwise.num_elements() < 1)
+    return Error("E0302", "the default is of another type than the values");
   std::map<std::string, int64_t> index;
-  for (int64_t i = 0; i < keys.num_elements(); ++i) index.emplace(KeyOf(keys, i), i);
+  for (int64_t i = 0; i < keys.num_elements(); ++i)
+    index.emplace(KeyOf(keys, i), i);
   NPUC_ASSIGN_OR_RETURN(auto out, ElementWriter::Create(values.dtype(), x.dims()));
   for (int64_t i = 0; i < x.num_elements(); ++i) {
     auto it = index.find(KeyOf(x, i));
-    if (it != index.end()) out.Copy(i, values, it->second);
-    else out.Copy(i, otherwise, 0);
+    if (it != index.end())
+      out.Copy(i, values, it->second);
+    else
+      out.Copy(i, otherwise, 0);
   }
   ctx.set_result(0, out.Finish());
   return OkStatus();
@@ -109,34 +127,45 @@ Status EvaluateLabelEncoder(EvalContext& ctx) {
 
 enum Mode : int { kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual, kMember };
 
-Status VerifyTrees(const Node& n) {
-  const AttributeList& a = n.attrs();
+Status VerifyTrees(const Node &n) {
+  const AttributeList &a = n.attrs();
   const size_t nodes = a.Ints("nodes_featureids").size();
-  const Tensor *splits = a.TensorOrNull("nodes_splits"), *modes = a.TensorOrNull("nodes_modes"), *weights = a.TensorOrNull("leaf_weights");
+  const Tensor *splits = a.TensorOrNull("nodes_splits"), *modes = a.TensorOrNull("nodes_modes"),
+               *weights = a.TensorOrNull("leaf_weights");
   const auto targets = a.Ints("leaf_targetids");
-  bool good = splits && modes && weights && static_cast<size_t>(splits->num_elements()) == nodes && static_cast<size_t>(modes->num_elements()) == nodes &&
+  bool good = splits && modes && weights && static_cast<size_t>(splits->num_elements()) == nodes &&
+              static_cast<size_t>(modes->num_elements()) == nodes &&
               static_cast<size_t>(weights->num_elements()) == targets.size();
-  for (const char* name : {"nodes_trueleafs", "nodes_falseleafs", "nodes_truenodeids", "nodes_falsenodeids"}) good &= a.Ints(name).size() == nodes;
-  if (!good) return AttrError("the tree attributes are missing or differ in length");
-  for (const auto& [leaf, id] : {std::pair("nodes_trueleafs", "nodes_truenodeids"), std::pair("nodes_falseleafs", "nodes_falsenodeids")})
+  for (const char *name : {"nodes_trueleafs", "nodes_falseleafs", "nodes_truenodeids", "nodes_falsenodeids"})
+    good &= a.Ints(name).size() == nodes;
+  if (!good)
+    return AttrError("the tree attributes are missing or differ in length");
+  for (const auto &[leaf, id] :
+       {std::pair("nodes_trueleafs", "nodes_truenodeids"), std::pair("nodes_falseleafs", "nodes_falsenodeids")})
     for (size_t i = 0; i < nodes; ++i) {
       const int64_t to = a.Ints(id)[i], count = static_cast<int64_t>(a.Ints(leaf)[i] ? targets.size() : nodes);
       // Children come behind their parents: no walk can go round.
-      if (to < 0 || to >= count || (!a.Ints(leaf)[i] && to <= static_cast<int64_t>(i))) return AttrError(fmt::format("{} of node {} is {}", id, i, to));
+      if (to < 0 || to >= count || (!a.Ints(leaf)[i] && to <= static_cast<int64_t>(i)))
+        return AttrError(fmt::format("{} of node {} is {}", id, i, to));
     }
   for (int64_t r : a.Ints("tree_roots"))
-    if (r < 0 || r >= static_cast<int64_t>(nodes)) return AttrError(fmt::format("tree root {}", r));
+    if (r < 0 || r >= static_cast<int64_t>(nodes))
+      return AttrError(fmt::format("tree root {}", r));
   const int64_t outputs = a.Int("n_targets", 1);
   for (int64_t t : targets)
-    if (t < 0 || t >= outputs) return AttrError(fmt::format("leaf target {} of {}", t, outputs));
-  if (outputs < 1) return AttrError(fmt::format("n_targets is {}", outputs));
+    if (t < 0 || t >= outputs)
+      return AttrError(fmt::format("leaf target {} of {}", t, outputs));
+  if (outputs < 1)
+    return AttrError(fmt::format("n_targets is {}", outputs));
   for (int64_t f : a.Ints("nodes_featureids"))
-    if (f < 0) return AttrError(fmt::format("feature {}", f));
+    if (f < 0)
+      return AttrError(fmt::format("feature {}", f));
   return OkStatus();
 }
-Status InferTrees(InferContext& ctx) {
+Status InferTrees(InferContext &ctx) {
   const Shape x = ShapeOf(ctx, 0);
-  SetTensor(ctx, 0, DTypeOfOperand(ctx, 0), Shape({x.ranked() && x.rank() > 0 ? x[0] : Dim::Unknown(), Dim(ctx.attrs().Int("n_targets", 1))}));
+  SetTensor(ctx, 0, DTypeOfOperand(ctx, 0),
+            Shape({x.ranked() && x.rank() > 0 ? x[0] : Dim::Unknown(), Dim(ctx.attrs().Int("n_targets", 1))}));
   return OkStatus();
 }
 
@@ -150,41 +179,52 @@ double Probit(double p) {
   return (low + high) / 2;
 }
 
-void PostTransform(int64_t kind, std::vector<double>& v) {
-  if (kind == 1 || kind == 3) {  // SOFTMAX, SOFTMAX_ZERO (zeros stay)
+void PostTransform(int64_t kind, std::vector<double> &v) {
+  if (kind == 1 || kind == 3) { // SOFTMAX, SOFTMAX_ZERO (zeros stay)
     double top = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (double x : v) top = std::max(top, x);
-    for (double& x : v) {
+    for (double x : v)
+      top = std::max(top, x);
+    for (double &x : v) {
       const bool zero = kind == 3 && x == 0;
       x = zero ? 0 : fpmath::Exp(x - top);
       sum += x;
     }
     if (sum != 0)
-      for (double& x : v) x /= sum;
+      for (double &x : v)
+        x /= sum;
   } else if (kind == 2) {
-    for (double& x : v) x = fpmath::Sigmoid(x);
+    for (double &x : v)
+      x = fpmath::Sigmoid(x);
   } else if (kind == 4) {
-    for (double& x : v) x = Probit(x);
+    for (double &x : v)
+      x = Probit(x);
   }
 }
 
-Status EvaluateTrees(EvalContext& ctx) {
-  const Tensor& x = ctx.operand(0);
-  const AttributeList& a = ctx.attrs();
-  if (x.rank() != 2) return ShapeError(fmt::format("TreeEnsemble of {}", ToString(x.dims())));
+Status EvaluateTrees(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
+  const AttributeList &a = ctx.attrs();
+  if (x.rank() != 2)
+    return ShapeError(fmt::format("TreeEnsemble of {}", ToString(x.dims())));
   const int64_t rows = x.dims()[0], columns = x.dims()[1], targets = a.Int("n_targets", 1);
-  const auto features = a.Ints("nodes_featureids"), true_leaf = a.Ints("nodes_trueleafs"), false_leaf = a.Ints("nodes_falseleafs"), true_id = a.Ints("nodes_truenodeids"),
-             false_id = a.Ints("nodes_falsenodeids"), leaf_target = a.Ints("leaf_targetids"), roots = a.Ints("tree_roots"), missing = a.Ints("nodes_missing_value_tracks_true");
-  const Tensor &splits = *a.TensorOrNull("nodes_splits"), &modes = *a.TensorOrNull("nodes_modes"), &weights = *a.TensorOrNull("leaf_weights");
+  const auto features = a.Ints("nodes_featureids"), true_leaf = a.Ints("nodes_trueleafs"),
+             false_leaf = a.Ints("nodes_falseleafs"), true_id = a.Ints("nodes_truenodeids"),
+             false_id = a.Ints("nodes_falsenodeids"), leaf_target = a.Ints("leaf_targetids"),
+             roots = a.Ints("tree_roots"), missing = a.Ints("nodes_missing_value_tracks_true");
+  const Tensor &splits = *a.TensorOrNull("nodes_splits"), &modes = *a.TensorOrNull("nodes_modes"),
+               &weights = *a.TensorOrNull("leaf_weights");
   for (int64_t f : features)
-    if (f >= columns) return Error("E0703", fmt::format("feature {} of {} columns", f, columns));
+    if (f >= columns)
+      return Error("E0703", fmt::format("feature {} of {} columns", f, columns));
   // Member sets in the order of the nodes that use them, NaN between.
   std::vector<std::vector<double>> sets(features.size());
-  if (const Tensor* m = a.TensorOrNull("membership_values")) {
+  if (const Tensor *m = a.TensorOrNull("membership_values")) {
     int64_t at = 0;
     for (size_t i = 0; i < features.size(); ++i) {
-      if (modes.AsInt(static_cast<int64_t>(i)) != kMember) continue;
-      for (; at < m->num_elements() && !std::isnan(m->AsDouble(at)); ++at) sets[i].push_back(m->AsDouble(at));
+      if (modes.AsInt(static_cast<int64_t>(i)) != kMember)
+        continue;
+      for (; at < m->num_elements() && !std::isnan(m->AsDouble(at)); ++at)
+        sets[i].push_back(m->AsDouble(at));
       ++at;
     }
   }
@@ -202,15 +242,30 @@ Status EvaluateTrees(EvalContext& ctx) {
           const double v = static_cast<double>(x.data<T>()[r * columns + features[at]]), s = splits.AsDouble(at);
           bool take;
           switch (modes.AsInt(at)) {
-            case kLessEqual: take = v <= s; break;
-            case kLess: take = v < s; break;
-            case kGreaterEqual: take = v >= s; break;
-            case kGreater: take = v > s; break;
-            case kEqual: take = v == s; break;
-            case kNotEqual: take = v != s; break;
-            default: take = llvm::is_contained(sets[at], v); break;
+          case kLessEqual:
+            take = v <= s;
+            break;
+          case kLess:
+            take = v < s;
+            break;
+          case kGreaterEqual:
+            take = v >= s;
+            break;
+          case kGreater:
+            take = v > s;
+            break;
+          case kEqual:
+            take = v == s;
+            break;
+          case kNotEqual:
+            take = v != s;
+            break;
+          default:
+            take = llvm::is_contained(sets[at], v);
+            break;
           }
-          if (std::isnan(v) && at < static_cast<int64_t>(missing.size()) && missing[at]) take = true;
+          if (std::isnan(v) && at < static_cast<int64_t>(missing.size()) && missing[at])
+            take = true;
           leaf = (take ? true_leaf : false_leaf)[at] != 0;
           at = (take ? true_id : false_id)[at];
         }
@@ -220,18 +275,22 @@ Status EvaluateTrees(EvalContext& ctx) {
         any[t] = true;
       }
       if (aggregate == 0 && !roots.empty())
-        for (double& v : sum) v /= static_cast<double>(roots.size());
+        for (double &v : sum)
+          v /= static_cast<double>(roots.size());
       PostTransform(a.Int("post_transform", 0), sum);
-      for (int64_t t = 0; t < targets; ++t) y.mutable_data<T>()[r * targets + t] = static_cast<T>(sum[t]);
+      for (int64_t t = 0; t < targets; ++t)
+        y.mutable_data<T>()[r * targets + t] = static_cast<T>(sum[t]);
     }
     ctx.set_result(0, std::move(y));
     return OkStatus();
   });
 }
 
-AttrSpec TensorAttr(std::string_view name) { return {name, AttrKind::Tensor}; }
+AttrSpec TensorAttr(std::string_view name) {
+  return {name, AttrKind::Tensor};
+}
 
-}  // namespace
+} // namespace
 
 OpDef MlArrayFeatureExtractorDef() {
   return {.domain = "ai.onnx.ml",
@@ -262,9 +321,18 @@ OpDef MlLabelEncoderDef() {
           .since_version = 4,
           .min_operands = 1,
           .max_operands = 1,
-          .attrs = {TensorAttr("keys_tensor"), {"keys_strings", AttrKind::Strings}, IntsAttr("keys_int64s"), FloatsAttr("keys_floats"), TensorAttr("values_tensor"),
-                    {"values_strings", AttrKind::Strings}, IntsAttr("values_int64s"), FloatsAttr("values_floats"), TensorAttr("default_tensor"), StringAttr("default_string"),
-                    IntAttr("default_int64"), FloatAttr("default_float")},
+          .attrs = {TensorAttr("keys_tensor"),
+                    {"keys_strings", AttrKind::Strings},
+                    IntsAttr("keys_int64s"),
+                    FloatsAttr("keys_floats"),
+                    TensorAttr("values_tensor"),
+                    {"values_strings", AttrKind::Strings},
+                    IntsAttr("values_int64s"),
+                    FloatsAttr("values_floats"),
+                    TensorAttr("default_tensor"),
+                    StringAttr("default_string"),
+                    IntAttr("default_int64"),
+                    FloatAttr("default_float")},
           .traits = kPure | kNoFloatWiden,
           .verify = VerifyLabelEncoder,
           .infer = InferLabelEncoder,
@@ -278,9 +346,11 @@ OpDef MlTreeEnsembleDef() {
           .since_version = 5,
           .min_operands = 1,
           .max_operands = 1,
-          .attrs = {IntAttr("aggregate_function"), IntsAttr("leaf_targetids", true), TensorAttr("leaf_weights"), TensorAttr("membership_values"), IntAttr("n_targets"),
-                    IntsAttr("nodes_falseleafs", true), IntsAttr("nodes_falsenodeids", true), IntsAttr("nodes_featureids", true), TensorAttr("nodes_hitrates"),
-                    IntsAttr("nodes_missing_value_tracks_true"), TensorAttr("nodes_modes"), TensorAttr("nodes_splits"), IntsAttr("nodes_trueleafs", true),
+          .attrs = {IntAttr("aggregate_function"), IntsAttr("leaf_targetids", true), TensorAttr("leaf_weights"),
+                    TensorAttr("membership_values"), IntAttr("n_targets"), IntsAttr("nodes_falseleafs", true),
+                    IntsAttr("nodes_falsenodeids", true), IntsAttr("nodes_featureids", true),
+                    TensorAttr("nodes_hitrates"), IntsAttr("nodes_missing_value_tracks_true"),
+                    TensorAttr("nodes_modes"), TensorAttr("nodes_splits"), IntsAttr("nodes_trueleafs", true),
                     IntsAttr("nodes_truenodeids", true), IntAttr("post_transform"), IntsAttr("tree_roots", true)},
           .verify = VerifyTrees,
           .infer = InferTrees,
@@ -288,4 +358,4 @@ OpDef MlTreeEnsembleDef() {
           .doc = "Decision trees, summed (or averaged, least, greatest) per target."};
 }
 
-}  // namespace npuc::ops
+} // namespace npuc::ops

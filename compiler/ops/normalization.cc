@@ -1,9 +1,11 @@
-// Normalisations: Batch (inference and training), Instance, Group, Layer, RMS, Lp, MeanVariance; com.microsoft.SkipLayerNormalization.
+// Normalisations: Batch (inference and training), Instance, Group, Layer, RMS, Lp, MeanVariance;
+// com.microsoft.SkipLayerNormalization.
 //
 //   mean = sum / n;  var = sum((x - mean)^2) / n;  inv = 1 / sqrt(var + eps);  y = ((x - mean) * inv) * scale + bias
 //
-// in that order of operations, sums as reduce_math.h; RMS leaves the mean out. BatchNormalization in inference takes mean and var
-// from its operands; in training from the batch, and its further results are old * momentum + batch * (1 - momentum).
+// in that order of operations, sums as reduce_math.h; RMS leaves the mean out. BatchNormalization in inference takes
+// mean and var from its operands; in training from the batch, and its further results are old * momentum + batch * (1 -
+// momentum).
 #include "compiler/ops/convert.h"
 #include "compiler/ops/op_helpers.h"
 #include "compiler/ops/reduce_math.h"
@@ -12,7 +14,9 @@
 namespace npuc::ops {
 namespace {
 
-template <class T> T InvStd(T var, T eps) { return T(1) / fpmath::Sqrt(var + eps); }
+template <class T> T InvStd(T var, T eps) {
+  return T(1) / fpmath::Sqrt(var + eps);
+}
 
 // Operand i as T values; an empty view when absent.
 template <class T> class Values {
@@ -30,22 +34,23 @@ private:
   Tensor t_;
 };
 
-template <class T> struct Stats {
-  T mean, var;
-};
+template <class T> struct Stats { T mean, var; };
 // Of f(0) ... f(n-1).
 template <class T, class F> Stats<T> StatsOf(int64_t n, F f) {
   const T mean = SumOf<T>(n, f) / static_cast<T>(n);
-  const T var = SumOf<T>(n, [&](int64_t i) {
-                  const T d = f(i) - mean;
-                  return d * d;
-                }) / static_cast<T>(n);
+  const T var = SumOf<T>(n,
+                         [&](int64_t i) {
+                           const T d = f(i) - mean;
+                           return d * d;
+                         }) /
+                static_cast<T>(n);
   return {mean, var};
 }
 
 Status WantSize(EvalContext &ctx, int operand, int64_t n, std::string_view what) {
   if (ctx.has_operand(operand) && ctx.operand(operand).num_elements() != n)
-    return ShapeError(fmt::format("{} has shape {}; {} values are needed", what, ToString(ctx.operand(operand).dims()), n));
+    return ShapeError(
+        fmt::format("{} has shape {}; {} values are needed", what, ToString(ctx.operand(operand).dims()), n));
   return OkStatus();
 }
 
@@ -56,7 +61,8 @@ Status InferBatch(InferContext &ctx) {
   const Dim channels = !x.ranked() ? Dim::Unknown() : x.rank() < 2 ? Dim(1) : x[1];
   for (int i = 1; i <= 4; ++i)
     if (const Shape s = ShapeOf(ctx, i); s.ranked() && s.rank() == 1)
-      NPUC_RETURN_IF_ERROR(MergeDim(channels, s[0], fmt::format("channels of x {} and operand {} differ", x.ToString(), i)).status());
+      NPUC_RETURN_IF_ERROR(
+          MergeDim(channels, s[0], fmt::format("channels of x {} and operand {} differ", x.ToString(), i)).status());
   SetTensor(ctx, 0, DTypeOfOperand(ctx, 0), x);
   for (int i = 1; i < ctx.num_results() && i < 3; ++i)
     SetTensor(ctx, i, DTypeOfOperand(ctx, i + 2), ShapeOf(ctx, i + 2));
@@ -73,9 +79,11 @@ Status EvaluateBatch(EvalContext &ctx) {
   Tensor y = Tensor::Allocate(x.dtype(), x.dims());
   return DispatchFloat(x.dtype(), [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    const T eps = static_cast<T>(ctx.attrs().Float("epsilon", 1e-5f)), momentum = static_cast<T>(ctx.attrs().Float("momentum", 0.9f));
+    const T eps = static_cast<T>(ctx.attrs().Float("epsilon", 1e-5f)),
+            momentum = static_cast<T>(ctx.attrs().Float("momentum", 0.9f));
     const Values<T> scale(ctx, 1), bias(ctx, 2), mean(ctx, 3), var(ctx, 4);
-    Tensor new_mean = Tensor::Allocate(DTypeOf<T>(), ctx.operand(3).dims()), new_var = Tensor::Allocate(DTypeOf<T>(), ctx.operand(4).dims());
+    Tensor new_mean = Tensor::Allocate(DTypeOf<T>(), ctx.operand(3).dims()),
+           new_var = Tensor::Allocate(DTypeOf<T>(), ctx.operand(4).dims());
     const T *in = x.data<T>();
     T *out = y.template mutable_data<T>();
     ParallelFor(ctx.threads(), c, 1, [&](int64_t begin, int64_t end) {
@@ -109,7 +117,7 @@ Status Grouped(EvalContext &ctx, int64_t groups) {
     return ShapeError(fmt::format("x {} must have a batch and a channel axis", ToString(x.dims())));
   const int64_t n = x.dims()[0], c = x.dims()[1], plane = NumElements(x.dims().drop_front(2));
   if (groups == 0)
-    groups = c;  // instance normalisation
+    groups = c; // instance normalisation
   if (groups < 1 || c % groups != 0)
     return AttrError(fmt::format("num_groups {} does not divide {} channels", groups, c));
   // Version 18 of GroupNormalization had one scale per group.
@@ -142,7 +150,9 @@ Status Grouped(EvalContext &ctx, int64_t groups) {
   });
 }
 
-Status EvaluateInstance(EvalContext &ctx) { return Grouped(ctx, 0); }
+Status EvaluateInstance(EvalContext &ctx) {
+  return Grouped(ctx, 0);
+}
 Status EvaluateGroup(EvalContext &ctx) {
   const int64_t groups = ctx.attrs().Int("num_groups", 0);
   if (groups < 1)
@@ -167,8 +177,11 @@ Status InferLayer(InferContext &ctx) {
   return OkStatus();
 }
 
-// x normalised over its last `n` elements; scale and bias are broadcast forms of those n (any shape that broadcasts to x).
-template <bool kMean> Status LayerLike(EvalContext &ctx, const Tensor &x, int64_t axis_attr, int scale_operand, int bias_operand, float epsilon) {
+// x normalised over its last `n` elements; scale and bias are broadcast forms of those n (any shape that broadcasts to
+// x).
+template <bool kMean>
+Status LayerLike(EvalContext &ctx, const Tensor &x, int64_t axis_attr, int scale_operand, int bias_operand,
+                 float epsilon) {
   NPUC_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axis_attr, x.rank()));
   const int64_t outer = NumElements(x.dims().take_front(axis)), n = NumElements(x.dims().drop_front(axis));
   Dims stats(x.dims().begin(), x.dims().end());
@@ -186,11 +199,13 @@ template <bool kMean> Status LayerLike(EvalContext &ctx, const Tensor &x, int64_
       const llvm::ArrayRef<int64_t> d = ctx.operand(operand).dims();
       const Dims own = RowMajorStrides(d);
       if (d.size() > x.dims().size())
-        return ShapeError(fmt::format("a parameter of shape {} does not broadcast to x {}", ToString(d), ToString(x.dims())));
+        return ShapeError(
+            fmt::format("a parameter of shape {} does not broadcast to x {}", ToString(d), ToString(x.dims())));
       for (size_t i = 0; i < d.size(); ++i) {
         const size_t at = x.rank() - d.size() + i;
         if (d[i] != 1 && d[i] != x.dims()[at])
-          return ShapeError(fmt::format("a parameter of shape {} does not broadcast to x {}", ToString(d), ToString(x.dims())));
+          return ShapeError(
+              fmt::format("a parameter of shape {} does not broadcast to x {}", ToString(d), ToString(x.dims())));
         s[at] = d[i] == 1 ? 0 : own[i];
       }
       return s;
@@ -204,7 +219,8 @@ template <bool kMean> Status LayerLike(EvalContext &ctx, const Tensor &x, int64_
         offset += element / x_strides[i] % x.dims()[i] * s[i];
       return offset;
     };
-    const bool scale_plain = scale && scale.size() == n && ctx.has_operand(scale_operand) && ctx.operand(scale_operand).rank() <= x.rank() - axis;
+    const bool scale_plain = scale && scale.size() == n && ctx.has_operand(scale_operand) &&
+                             ctx.operand(scale_operand).rank() <= x.rank() - axis;
     const bool bias_plain = bias && bias.size() == n && ctx.operand(bias_operand).rank() <= x.rank() - axis;
     Tensor means = Tensor::Allocate(DTypeOf<T>(), stats), invs = Tensor::Allocate(DTypeOf<T>(), stats);
     const T *in = x.data<T>();
@@ -268,7 +284,8 @@ Status EvaluateSkipLayer(EvalContext &ctx) {
   const Tensor &x = ctx.operand(0), &skip = ctx.operand(1);
   const int64_t n = x.num_elements(), period = skip.num_elements();
   if (x.rank() < 1 || period == 0 || n % period != 0)
-    return ShapeError(fmt::format("skip {} does not broadcast to the input {}", ToString(skip.dims()), ToString(x.dims())));
+    return ShapeError(
+        fmt::format("skip {} does not broadcast to the input {}", ToString(skip.dims()), ToString(x.dims())));
   const int64_t width = x.dims().back();
   NPUC_RETURN_IF_ERROR(WantSize(ctx, 4, width, "bias"));
   const FloatView a(x), b(skip);
@@ -358,7 +375,8 @@ Status EvaluateLrn(EvalContext &ctx) {
   Tensor y = Tensor::Allocate(x.dtype(), x.dims());
   return DispatchFloat(x.dtype(), [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
-    const T alpha = static_cast<T>(ctx.attrs().Float("alpha", 1e-4f)), beta = static_cast<T>(ctx.attrs().Float("beta", 0.75f)),
+    const T alpha = static_cast<T>(ctx.attrs().Float("alpha", 1e-4f)),
+            beta = static_cast<T>(ctx.attrs().Float("beta", 0.75f)),
             bias = static_cast<T>(ctx.attrs().Float("bias", 1.0f));
     for (int64_t o = 0; o < s.outer; ++o)
       for (int64_t c = 0; c < s.n; ++c)
@@ -378,49 +396,105 @@ Status EvaluateLrn(EvalContext &ctx) {
 } // namespace
 
 OpDef BatchNormalizationDef() {
-  return {.domain = "", .name = "BatchNormalization", .since_version = 15, .min_operands = 5, .max_operands = 5, .max_results = 3,
+  return {.domain = "",
+          .name = "BatchNormalization",
+          .since_version = 15,
+          .min_operands = 5,
+          .max_operands = 5,
+          .max_results = 3,
           .attrs = {FloatAttr("epsilon"), FloatAttr("momentum"), IntAttr("training_mode")},
-          .infer = InferBatch, .evaluate = EvaluateBatch, .doc = "Normalisation with given (or, in training, the batch's) statistics."};
+          .infer = InferBatch,
+          .evaluate = EvaluateBatch,
+          .doc = "Normalisation with given (or, in training, the batch's) statistics."};
 }
 OpDef InstanceNormalizationDef() {
-  return {.domain = "", .name = "InstanceNormalization", .since_version = 22, .min_operands = 3, .max_operands = 3,
-          .attrs = {FloatAttr("epsilon")}, .infer = SameTypeAsOperand, .evaluate = EvaluateInstance,
+  return {.domain = "",
+          .name = "InstanceNormalization",
+          .since_version = 22,
+          .min_operands = 3,
+          .max_operands = 3,
+          .attrs = {FloatAttr("epsilon")},
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateInstance,
           .doc = "Normalisation of each channel of each image."};
 }
 OpDef GroupNormalizationDef() {
-  return {.domain = "", .name = "GroupNormalization", .since_version = 21, .min_operands = 3, .max_operands = 3,
+  return {.domain = "",
+          .name = "GroupNormalization",
+          .since_version = 21,
+          .min_operands = 3,
+          .max_operands = 3,
           .attrs = {FloatAttr("epsilon"), IntAttr("num_groups", true), IntAttr("stash_type")},
-          .infer = SameTypeAsOperand, .evaluate = EvaluateGroup, .doc = "Normalisation of groups of channels."};
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateGroup,
+          .doc = "Normalisation of groups of channels."};
 }
 OpDef LayerNormalizationDef() {
-  return {.domain = "", .name = "LayerNormalization", .since_version = 17, .min_operands = 2, .max_operands = 3, .max_results = 3,
+  return {.domain = "",
+          .name = "LayerNormalization",
+          .since_version = 17,
+          .min_operands = 2,
+          .max_operands = 3,
+          .max_results = 3,
           .attrs = {IntAttr("axis"), FloatAttr("epsilon"), IntAttr("stash_type")},
-          .infer = InferLayer, .evaluate = EvaluateLayer, .doc = "Normalisation over the last axes."};
+          .infer = InferLayer,
+          .evaluate = EvaluateLayer,
+          .doc = "Normalisation over the last axes."};
 }
 OpDef RMSNormalizationDef() {
-  return {.domain = "", .name = "RMSNormalization", .since_version = 23, .min_operands = 2, .max_operands = 2,
+  return {.domain = "",
+          .name = "RMSNormalization",
+          .since_version = 23,
+          .min_operands = 2,
+          .max_operands = 2,
           .attrs = {IntAttr("axis"), FloatAttr("epsilon"), IntAttr("stash_type")},
-          .infer = InferLayer, .evaluate = EvaluateRms, .doc = "Division by the root mean square over the last axes."};
+          .infer = InferLayer,
+          .evaluate = EvaluateRms,
+          .doc = "Division by the root mean square over the last axes."};
 }
 OpDef MsSkipLayerNormalizationDef() {
-  return {.domain = "com.microsoft", .name = "SkipLayerNormalization", .min_operands = 3, .max_operands = 5, .max_results = 4,
-          .attrs = {FloatAttr("epsilon")}, .infer = InferSkipLayer, .evaluate = EvaluateSkipLayer,
+  return {.domain = "com.microsoft",
+          .name = "SkipLayerNormalization",
+          .min_operands = 3,
+          .max_operands = 5,
+          .max_results = 4,
+          .attrs = {FloatAttr("epsilon")},
+          .infer = InferSkipLayer,
+          .evaluate = EvaluateSkipLayer,
           .doc = "LayerNormalization of a sum."};
 }
 OpDef LpNormalizationDef() {
-  return {.domain = "", .name = "LpNormalization", .since_version = 22, .min_operands = 1, .max_operands = 1,
-          .attrs = {IntAttr("axis"), IntAttr("p")}, .infer = SameTypeAsOperand, .evaluate = EvaluateLp,
+  return {.domain = "",
+          .name = "LpNormalization",
+          .since_version = 22,
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {IntAttr("axis"), IntAttr("p")},
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateLp,
           .doc = "Division by the Lp norm along an axis."};
 }
 OpDef MeanVarianceNormalizationDef() {
-  return {.domain = "", .name = "MeanVarianceNormalization", .since_version = 13, .min_operands = 1, .max_operands = 1,
-          .attrs = {IntsAttr("axes")}, .infer = SameTypeAsOperand, .evaluate = EvaluateMeanVariance,
+  return {.domain = "",
+          .name = "MeanVarianceNormalization",
+          .since_version = 13,
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {IntsAttr("axes")},
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateMeanVariance,
           .doc = "Normalisation over axes without scale."};
 }
 OpDef LRNDef() {
-  return {.domain = "", .name = "LRN", .since_version = 13, .min_operands = 1, .max_operands = 1,
+  return {.domain = "",
+          .name = "LRN",
+          .since_version = 13,
+          .min_operands = 1,
+          .max_operands = 1,
           .attrs = {IntAttr("size", true), FloatAttr("alpha"), FloatAttr("beta"), FloatAttr("bias")},
-          .infer = SameTypeAsOperand, .evaluate = EvaluateLrn, .doc = "Local response normalisation over channels."};
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateLrn,
+          .doc = "Local response normalisation over channels."};
 }
 
 } // namespace npuc::ops

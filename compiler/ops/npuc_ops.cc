@@ -28,7 +28,8 @@ Status InferFused(InferContext &ctx) {
 Status VerifyFused(const Node &node) {
   if (node.num_bodies() != 1 || node.body(0)->num_inputs() != node.num_operands() ||
       node.body(0)->num_outputs() != node.num_results())
-    return absl::InternalError("a Fused node needs one body whose inputs are its operands and whose outputs are its results");
+    return absl::InternalError(
+        "a Fused node needs one body whose inputs are its operands and whose outputs are its results");
   return OkStatus();
 }
 
@@ -98,31 +99,63 @@ Status VerifyDequantize(const Node &node) {
 }
 
 OpDef QuantOp(std::string_view name, Status (*verify)(const Node &), std::string_view doc) {
-  return {.domain = "npuc", .name = name, .min_operands = 1, .max_operands = 1, .traits = kPure | kElementwise | kNoFloatWiden,
-          .verify = verify, .infer = InferQuantOp, .evaluate = EvaluateQuantOp, .evaluate_quantized = EvaluateQuantOp, .doc = doc};
+  return {.domain = "npuc",
+          .name = name,
+          .min_operands = 1,
+          .max_operands = 1,
+          .traits = kPure | kElementwise | kNoFloatWiden,
+          .verify = verify,
+          .infer = InferQuantOp,
+          .evaluate = EvaluateQuantOp,
+          .evaluate_quantized = EvaluateQuantOp,
+          .doc = doc};
 }
 
 } // namespace
 
 OpDef NpucFusedDef() {
-  return {.domain = "npuc", .name = "Fused", .min_operands = 0, .max_operands = -1, .min_results = 1, .max_results = -1,
+  return {.domain = "npuc",
+          .name = "Fused",
+          .min_operands = 0,
+          .max_operands = -1,
+          .min_results = 1,
+          .max_results = -1,
           .attrs = {{"body", AttrKind::Graph, true}},
-          .verify = VerifyFused, .infer = InferFused, .evaluate = EvaluateFused, .doc = "A fusion; the body says what it computes."};
+          .verify = VerifyFused,
+          .infer = InferFused,
+          .evaluate = EvaluateFused,
+          .doc = "A fusion; the body says what it computes."};
 }
-OpDef NpucQuantizeDef() { return QuantOp("Quantize", VerifyQuantize, "Float to the result's quantised type."); }
-OpDef NpucDequantizeDef() { return QuantOp("Dequantize", VerifyDequantize, "Quantised to the result's float type."); }
-OpDef NpucRequantizeDef() { return QuantOp("Requantize", VerifyQuantize, "Quantised to another quantised type."); }
+OpDef NpucQuantizeDef() {
+  return QuantOp("Quantize", VerifyQuantize, "Float to the result's quantised type.");
+}
+OpDef NpucDequantizeDef() {
+  return QuantOp("Dequantize", VerifyDequantize, "Quantised to the result's float type.");
+}
+OpDef NpucRequantizeDef() {
+  return QuantOp("Requantize", VerifyQuantize, "Quantised to another quantised type.");
+}
 OpDef NpucQuantCastDef() {
-  return {.domain = "npuc", .name = "QuantCast", .min_operands = 1, .max_operands = 1,
+  return {.domain = "npuc",
+          .name = "QuantCast",
+          .min_operands = 1,
+          .max_operands = 1,
           .traits = kPure | kElementwise | kCopiesElements | kView | kNoFloatWiden,
-          .infer = InferQuantCast, .evaluate = EvaluateQuantCast, .evaluate_quantized = EvaluateQuantCast,
+          .infer = InferQuantCast,
+          .evaluate = EvaluateQuantCast,
+          .evaluate_quantized = EvaluateQuantCast,
           .doc = "The same bits, another quantisation annotation."};
 }
 
 OpDef NpucRelayoutDef() {
-  return {.domain = "npuc", .name = "Relayout", .min_operands = 1, .max_operands = 1,
+  return {.domain = "npuc",
+          .name = "Relayout",
+          .min_operands = 1,
+          .max_operands = 1,
           .traits = kPure | kElementwise | kCopiesElements | kNoFloatWiden,
-          .infer = InferRelayout, .evaluate = EvaluateQuantCast, .evaluate_quantized = EvaluateQuantCast,
+          .infer = InferRelayout,
+          .evaluate = EvaluateQuantCast,
+          .evaluate_quantized = EvaluateQuantCast,
           .doc = "The same elements, another physical layout."};
 }
 

@@ -23,8 +23,9 @@ Status AttrError(std::string message, std::string help) {
 StatusOr<int> NormalizeAxis(int64_t axis, int rank, std::string_view what, bool last_allowed) {
   const int64_t bound = rank + (last_allowed ? 1 : 0);
   if (axis < -bound || axis >= bound)
-    return AttrError(fmt::format("{} {} is not in [{}, {}] for an operand of rank {}", what, axis, -bound, bound - 1, rank),
-                     "correct the axis, or the rank of the tensor it is about");
+    return AttrError(
+        fmt::format("{} {} is not in [{}, {}] for an operand of rank {}", what, axis, -bound, bound - 1, rank),
+        "correct the axis, or the rank of the tensor it is about");
   return static_cast<int>(axis < 0 ? axis + bound : axis);
 }
 
@@ -55,7 +56,9 @@ AxisSplit::AxisSplit(llvm::ArrayRef<int64_t> dims, int axis) {
     inner *= dims[i];
 }
 
-bool IsTensor(InferContext &ctx, int i) { return ctx.has_operand(i) && ctx.operand_type(i).is_tensor(); }
+bool IsTensor(InferContext &ctx, int i) {
+  return ctx.has_operand(i) && ctx.operand_type(i).is_tensor();
+}
 
 Shape ShapeOf(InferContext &ctx, int i) {
   return IsTensor(ctx, i) ? ctx.operand_type(i).shape() : Shape::Unranked();
@@ -65,7 +68,9 @@ DType DTypeOfOperand(InferContext &ctx, int i) {
   return IsTensor(ctx, i) ? ctx.operand_type(i).dtype() : DType::Undefined;
 }
 
-bool IsQuantized(InferContext &ctx, int i) { return IsTensor(ctx, i) && ctx.operand_type(i).is_quantized(); }
+bool IsQuantized(InferContext &ctx, int i) {
+  return IsTensor(ctx, i) && ctx.operand_type(i).is_quantized();
+}
 
 Status CheckSameDType(InferContext &ctx, llvm::ArrayRef<int> operands) {
   // In a quantised node operands may differ (i8 weights, i32 bias, f32 result); the quantiser made them.

@@ -1,4 +1,5 @@
-// What operator definitions share: dtype dispatch, axes, the usual shape inferences, float views of tensors, parallel loops.
+// What operator definitions share: dtype dispatch, axes, the usual shape inferences, float views of tensors, parallel
+// loops.
 #pragma once
 
 #include <optional>
@@ -16,46 +17,66 @@ namespace npuc::ops {
 
 // ---- Attribute tables -------------------------------------------------------------------------------------------
 
-inline AttrSpec IntAttr(std::string_view n, bool required = false) { return {n, AttrKind::Int, required}; }
-inline AttrSpec FloatAttr(std::string_view n, bool required = false) { return {n, AttrKind::Float, required}; }
-inline AttrSpec StringAttr(std::string_view n, bool required = false) { return {n, AttrKind::String, required}; }
-inline AttrSpec IntsAttr(std::string_view n, bool required = false) { return {n, AttrKind::Ints, required}; }
-inline AttrSpec FloatsAttr(std::string_view n, bool required = false) { return {n, AttrKind::Floats, required}; }
+inline AttrSpec IntAttr(std::string_view n, bool required = false) {
+  return {n, AttrKind::Int, required};
+}
+inline AttrSpec FloatAttr(std::string_view n, bool required = false) {
+  return {n, AttrKind::Float, required};
+}
+inline AttrSpec StringAttr(std::string_view n, bool required = false) {
+  return {n, AttrKind::String, required};
+}
+inline AttrSpec IntsAttr(std::string_view n, bool required = false) {
+  return {n, AttrKind::Ints, required};
+}
+inline AttrSpec FloatsAttr(std::string_view n, bool required = false) {
+  return {n, AttrKind::Floats, required};
+}
 
 // ---- dtype dispatch ---------------------------------------------------------------------------------------------
 
-template <class T> struct Tag {
-  using type = T;
-};
+template <class T> struct Tag { using type = T; };
 template <class TagT> using TypeOf = typename std::decay_t<TagT>::type;
 
 // E0403 "cannot be computed on <dtype>".
 Status UnsupportedDType(DType t);
 
-// Each calls f(Tag<T>{}) -> Status with the C++ type of t's elements. F16 and BF16 never get here: the interpreter widens them
-// (see kNoFloatWiden). Sub-byte integers are held in bytes.
+// Each calls f(Tag<T>{}) -> Status with the C++ type of t's elements. F16 and BF16 never get here: the interpreter
+// widens them (see kNoFloatWiden). Sub-byte integers are held in bytes.
 template <class F> Status DispatchFloat(DType t, F &&f) {
   switch (t) {
-  case DType::F32: return f(Tag<float>{});
-  case DType::F64: return f(Tag<double>{});
-  default: return UnsupportedDType(t);
+  case DType::F32:
+    return f(Tag<float>{});
+  case DType::F64:
+    return f(Tag<double>{});
+  default:
+    return UnsupportedDType(t);
   }
 }
 template <class F> Status DispatchInt(DType t, F &&f) {
   switch (t) {
   case DType::I2:
   case DType::I4:
-  case DType::I8: return f(Tag<int8_t>{});
-  case DType::I16: return f(Tag<int16_t>{});
-  case DType::I32: return f(Tag<int32_t>{});
-  case DType::I64: return f(Tag<int64_t>{});
+  case DType::I8:
+    return f(Tag<int8_t>{});
+  case DType::I16:
+    return f(Tag<int16_t>{});
+  case DType::I32:
+    return f(Tag<int32_t>{});
+  case DType::I64:
+    return f(Tag<int64_t>{});
   case DType::U2:
   case DType::U4:
-  case DType::U8: return f(Tag<uint8_t>{});
-  case DType::U16: return f(Tag<uint16_t>{});
-  case DType::U32: return f(Tag<uint32_t>{});
-  case DType::U64: return f(Tag<uint64_t>{});
-  default: return UnsupportedDType(t);
+  case DType::U8:
+    return f(Tag<uint8_t>{});
+  case DType::U16:
+    return f(Tag<uint16_t>{});
+  case DType::U32:
+    return f(Tag<uint32_t>{});
+  case DType::U64:
+    return f(Tag<uint64_t>{});
+  default:
+    return UnsupportedDType(t);
   }
 }
 template <class F> Status DispatchNumeric(DType t, F &&f) {
@@ -64,26 +85,42 @@ template <class F> Status DispatchNumeric(DType t, F &&f) {
 // By element size, for ops that only move or compare bits.
 template <class F> Status DispatchBytes(DType t, F &&f) {
   switch (ByteSize(t)) {
-  case 1: return f(Tag<uint8_t>{});
-  case 2: return f(Tag<uint16_t>{});
-  case 4: return f(Tag<uint32_t>{});
-  case 8: return f(Tag<uint64_t>{});
-  default: return UnsupportedDType(t);
+  case 1:
+    return f(Tag<uint8_t>{});
+  case 2:
+    return f(Tag<uint16_t>{});
+  case 4:
+    return f(Tag<uint32_t>{});
+  case 8:
+    return f(Tag<uint64_t>{});
+  default:
+    return UnsupportedDType(t);
   }
 }
 
 template <class T> constexpr DType DTypeOf() {
-  if constexpr (std::is_same_v<T, float>) return DType::F32;
-  else if constexpr (std::is_same_v<T, double>) return DType::F64;
-  else if constexpr (std::is_same_v<T, bool>) return DType::Bool;
-  else if constexpr (std::is_same_v<T, int8_t>) return DType::I8;
-  else if constexpr (std::is_same_v<T, uint8_t>) return DType::U8;
-  else if constexpr (std::is_same_v<T, int16_t>) return DType::I16;
-  else if constexpr (std::is_same_v<T, uint16_t>) return DType::U16;
-  else if constexpr (std::is_same_v<T, int32_t>) return DType::I32;
-  else if constexpr (std::is_same_v<T, uint32_t>) return DType::U32;
-  else if constexpr (std::is_same_v<T, int64_t>) return DType::I64;
-  else return DType::U64;
+  if constexpr (std::is_same_v<T, float>)
+    return DType::F32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::F64;
+  else if constexpr (std::is_same_v<T, bool>)
+    return DType::Bool;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return DType::I8;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return DType::U8;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return DType::I16;
+  else if constexpr (std::is_same_v<T, uint16_t>)
+    return DType::U16;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return DType::I32;
+  else if constexpr (std::is_same_v<T, uint32_t>)
+    return DType::U32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return DType::I64;
+  else
+    return DType::U64;
 }
 
 // ---- Axes -------------------------------------------------------------------------------------------------------
@@ -91,7 +128,8 @@ template <class T> constexpr DType DTypeOf() {
 // axis in [-rank, rank) made non-negative; E0203 else. `last_allowed` adds one at the end (Flatten, insertion points).
 StatusOr<int> NormalizeAxis(int64_t axis, int rank, std::string_view what = "axis", bool last_allowed = false);
 // Each normalised, sorted; a repeated axis is E0203.
-StatusOr<llvm::SmallVector<int, 4>> NormalizeAxes(llvm::ArrayRef<int64_t> axes, int rank, std::string_view what = "axes");
+StatusOr<llvm::SmallVector<int, 4>> NormalizeAxes(llvm::ArrayRef<int64_t> axes, int rank,
+                                                  std::string_view what = "axes");
 
 // The elements of an integer tensor (any rank) as int64.
 llvm::SmallVector<int64_t, 4> AsInts(const Tensor &t);
@@ -108,7 +146,7 @@ struct AxisSplit {
 bool IsTensor(InferContext &ctx, int i);
 // Its shape; unranked when it is not known.
 Shape ShapeOf(InferContext &ctx, int i);
-DType DTypeOfOperand(InferContext &ctx, int i);  // Undefined when not known
+DType DTypeOfOperand(InferContext &ctx, int i); // Undefined when not known
 bool IsQuantized(InferContext &ctx, int i);
 // E0302 when operands (present, known, not quantised) differ in dtype.
 Status CheckSameDType(InferContext &ctx, llvm::ArrayRef<int> operands);
@@ -117,7 +155,8 @@ Status CheckRank(InferContext &ctx, int i, int min, int max);
 
 // result 0 = operand 0's dtype and shape.
 Status SameTypeAsOperand(InferContext &ctx);
-// All operands broadcast together; result dtype is operand `dtype_of`'s, or `dtype` where given. Checks that dtypes agree.
+// All operands broadcast together; result dtype is operand `dtype_of`'s, or `dtype` where given. Checks that dtypes
+// agree.
 Status BroadcastInfer(InferContext &ctx, DType dtype = DType::Undefined);
 // The broadcast of these operands' shapes, E0301 when they clash.
 StatusOr<Shape> BroadcastOperands(InferContext &ctx, llvm::ArrayRef<int> operands);
@@ -150,8 +189,8 @@ private:
 // numpy broadcast of static dims; E0301 when they clash.
 StatusOr<Dims> BroadcastDims(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b);
 
-// fn(begin, end) over [0, n) in ranges of `grain` (the last shorter), on the pool when there is one. Ranges are independent: the
-// split never changes a result.
+// fn(begin, end) over [0, n) in ranges of `grain` (the last shorter), on the pool when there is one. Ranges are
+// independent: the split never changes a result.
 template <class F> void ParallelFor(ThreadPool *pool, int64_t n, int64_t grain, F &&fn) {
   if (n <= 0)
     return;

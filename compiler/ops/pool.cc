@@ -1,11 +1,12 @@
 // Pooling: MaxPool (with indices), AveragePool, LpPool, and the global forms; com.microsoft.QLinearAveragePool and
 // QLinearGlobalAveragePool.
 //
-//   pool(x [N,C,S..]) -> [N,C,O..] over up to three spatial axes; the global forms take any number and leave extents of 1.
+//   pool(x [N,C,S..]) -> [N,C,O..] over up to three spatial axes; the global forms take any number and leave extents
+//   of 1.
 //
-// Max starts at -inf and propagates NaN; the first of equal maxima gives the index. Average divides by the elements inside the
-// input, or with count_include_pad by those inside input and pads (what ceil_mode adds behind the pads never counts). Quantised:
-// averages are exact integer sums and one rounding, maxima stay integers when parameters agree.
+// Max starts at -inf and propagates NaN; the first of equal maxima gives the index. Average divides by the elements
+// inside the input, or with count_include_pad by those inside input and pads (what ceil_mode adds behind the pads never
+// counts). Quantised: averages are exact integer sums and one rounding, maxima stay integers when parameters agree.
 #include <algorithm>
 #include <limits>
 
@@ -18,8 +19,9 @@ namespace {
 
 // A pool over three spatial axes (missing ones in front are 1).
 struct PoolShape {
-  int64_t planes = 1;  // N * C
-  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, begin{0, 0, 0}, end{0, 0, 0};
+  int64_t planes = 1; // N * C
+  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, begin{0, 0, 0},
+      end{0, 0, 0};
   Dims result;
   int64_t in_plane() const { return in[0] * in[1] * in[2]; }
   int64_t out_plane() const { return out[0] * out[1] * out[2]; }
@@ -60,9 +62,9 @@ PoolShape GlobalPool(llvm::ArrayRef<int64_t> x) {
 
 // The part of a window that lies inside the input, and its size with pads.
 struct WindowAt {
-  std::array<int64_t, 3> first, last;  // taps [first, last) that hit the input
+  std::array<int64_t, 3> first, last; // taps [first, last) that hit the input
   int64_t start[3];
-  int64_t padded;  // taps that hit input or pads
+  int64_t padded; // taps that hit input or pads
 };
 
 // The windows along one axis.
@@ -89,7 +91,11 @@ template <class F> void ForEachWindow(const PoolShape &p, ThreadPool *pool, F &&
       for (const AxisWindow &a : axes[0])
         for (const AxisWindow &b : axes[1])
           for (const AxisWindow &c : axes[2])
-            fn(plane, at++, WindowAt{{a.first, b.first, c.first}, {a.last, b.last, c.last}, {a.start, b.start, c.start}, a.padded * b.padded * c.padded});
+            fn(plane, at++,
+               WindowAt{{a.first, b.first, c.first},
+                        {a.last, b.last, c.last},
+                        {a.start, b.start, c.start},
+                        a.padded * b.padded * c.padded});
     }
   });
 }
@@ -98,7 +104,8 @@ template <class F> void ForEachWindow(const PoolShape &p, ThreadPool *pool, F &&
 template <class F> inline void ForEachTap(const PoolShape &p, const WindowAt &w, F &&tap) {
   for (int64_t a = w.first[0]; a < w.last[0]; ++a)
     for (int64_t b = w.first[1]; b < w.last[1]; ++b) {
-      const int64_t row = ((w.start[0] + a * p.dilation[0]) * p.in[1] + w.start[1] + b * p.dilation[1]) * p.in[2] + w.start[2];
+      const int64_t row =
+          ((w.start[0] + a * p.dilation[0]) * p.in[1] + w.start[1] + b * p.dilation[1]) * p.in[2] + w.start[2];
       for (int64_t c = w.first[2]; c < w.last[2]; ++c)
         tap(row + c * p.dilation[2]);
     }
@@ -237,7 +244,8 @@ Status AverageOf(EvalContext &ctx, const PoolShape &p, bool include_pad, bool gl
 
 // Exact sums of x - zx; store(output, sum, count).
 template <class Store>
-Status IntegerAverages(const Tensor &x, int32_t zx, const PoolShape &p, bool include_pad, ThreadPool *pool, Store &&store) {
+Status IntegerAverages(const Tensor &x, int32_t zx, const PoolShape &p, bool include_pad, ThreadPool *pool,
+                       Store &&store) {
   return DispatchInt(x.dtype(), [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     const T *in = x.data<T>();
@@ -257,9 +265,15 @@ Status IntegerAverages(const Tensor &x, int32_t zx, const PoolShape &p, bool inc
 
 void StoreQuantised(Tensor &y, int64_t at, int32_t q) {
   switch (ByteSize(y.dtype())) {
-  case 1: y.mutable_data<uint8_t>()[at] = static_cast<uint8_t>(q); break;
-  case 2: y.mutable_data<uint16_t>()[at] = static_cast<uint16_t>(q); break;
-  default: y.mutable_data<int32_t>()[at] = q; break;
+  case 1:
+    y.mutable_data<uint8_t>()[at] = static_cast<uint8_t>(q);
+    break;
+  case 2:
+    y.mutable_data<uint16_t>()[at] = static_cast<uint16_t>(q);
+    break;
+  default:
+    y.mutable_data<int32_t>()[at] = q;
+    break;
   }
 }
 
@@ -268,19 +282,20 @@ Status QuantizedAverage(EvalContext &ctx, const PoolShape &p, bool include_pad) 
   const DType dtype = qy ? ctx.node().result(0)->type().dtype() : DType::F32;
   Tensor y = Tensor::Allocate(dtype, p.result);
   const QuantRange range = QuantRangeOf(dtype);
-  NPUC_RETURN_IF_ERROR(IntegerAverages(ctx.operand(0), qx->zero_point(), p, include_pad, ctx.threads(),
-                                       [&](int64_t at, int64_t sum, int64_t count) {
-                                         if (qy)
-                                           StoreQuantised(y, at, QuantizeAverage(sum, qx->scale(), count, qy->scale(), qy->zero_point(), range));
-                                         else
-                                           y.mutable_data<float>()[at] = static_cast<float>(sum) * qx->scale() / static_cast<float>(count);
-                                       }));
+  NPUC_RETURN_IF_ERROR(IntegerAverages(
+      ctx.operand(0), qx->zero_point(), p, include_pad, ctx.threads(), [&](int64_t at, int64_t sum, int64_t count) {
+        if (qy)
+          StoreQuantised(y, at, QuantizeAverage(sum, qx->scale(), count, qy->scale(), qy->zero_point(), range));
+        else
+          y.mutable_data<float>()[at] = static_cast<float>(sum) * qx->scale() / static_cast<float>(count);
+      }));
   ctx.set_result(0, std::move(y));
   return OkStatus();
 }
 
 bool ExactAverage(const EvalContext &ctx) {
-  return OperandQuant(ctx, 0) && OperandQuant(ctx, 0)->per_tensor() && (!ResultQuant(ctx, 0) || ResultQuant(ctx, 0)->per_tensor());
+  return OperandQuant(ctx, 0) && OperandQuant(ctx, 0)->per_tensor() &&
+         (!ResultQuant(ctx, 0) || ResultQuant(ctx, 0)->per_tensor());
 }
 
 Status EvaluateAveragePool(EvalContext &ctx) {
@@ -299,7 +314,8 @@ Status EvaluateGlobalAveragePool(EvalContext &ctx) {
 }
 Status EvaluateQuantizedGlobalAveragePool(EvalContext &ctx) {
   NPUC_RETURN_IF_ERROR(CheckGlobal(ctx.operand(0)));
-  return ExactAverage(ctx) ? QuantizedAverage(ctx, GlobalPool(ctx.operand(0).dims()), false) : EvaluateByDequantizing(ctx);
+  return ExactAverage(ctx) ? QuantizedAverage(ctx, GlobalPool(ctx.operand(0).dims()), false)
+                           : EvaluateByDequantizing(ctx);
 }
 
 // ---- Lp
@@ -321,8 +337,9 @@ Status LpOf(EvalContext &ctx, const PoolShape &p, int64_t power) {
         const T v = from[offset] < 0 ? -from[offset] : from[offset];
         sum += power == 1 ? v : power == 2 ? v * v : fpmath::Pow(v, static_cast<T>(power));
       });
-      out[plane * out_plane + at] =
-          power == 1 ? sum : power == 2 ? fpmath::Sqrt(sum) : fpmath::Pow(sum, static_cast<T>(1) / static_cast<T>(power));
+      out[plane * out_plane + at] = power == 1   ? sum
+                                    : power == 2 ? fpmath::Sqrt(sum)
+                                                 : fpmath::Pow(sum, static_cast<T>(1) / static_cast<T>(power));
     });
     return OkStatus();
   }));
@@ -341,10 +358,12 @@ Status EvaluateGlobalLpPool(EvalContext &ctx) {
 
 // ---- com.microsoft: x, x_scale, x_zero, y_scale, y_zero
 
-// channels_last puts C behind the spatial axes: [N,S..,C]. The kernels are channel-first, so data is turned around them.
+// channels_last puts C behind the spatial axes: [N,S..,C]. The kernels are channel-first, so data is turned around
+// them.
 Tensor Turned(const Tensor &x, bool to_first) {
   const llvm::ArrayRef<int64_t> d = x.dims();
-  const int64_t n = d[0], c = to_first ? d.back() : d[1], spatial = c ? x.num_elements() / std::max<int64_t>(n * c, 1) : 0;
+  const int64_t n = d[0], c = to_first ? d.back() : d[1],
+                spatial = c ? x.num_elements() / std::max<int64_t>(n * c, 1) : 0;
   Dims dims{n};
   if (to_first) {
     dims.push_back(c);
@@ -383,8 +402,12 @@ Status QLinearAverage(EvalContext &ctx, bool global) {
   ctx.set_result(0, last ? Turned(y, false) : y);
   return OkStatus();
 }
-Status EvaluateQLinearAveragePool(EvalContext &ctx) { return QLinearAverage(ctx, false); }
-Status EvaluateQLinearGlobalAveragePool(EvalContext &ctx) { return QLinearAverage(ctx, true); }
+Status EvaluateQLinearAveragePool(EvalContext &ctx) {
+  return QLinearAverage(ctx, false);
+}
+Status EvaluateQLinearGlobalAveragePool(EvalContext &ctx) {
+  return QLinearAverage(ctx, true);
+}
 
 Shape ChannelTo(const Shape &s, bool first) {
   if (!s.ranked() || s.rank() < 3)
@@ -429,45 +452,93 @@ Status InferQLinearGlobalAveragePool(InferContext &ctx) {
 } // namespace
 
 OpDef MaxPoolDef() {
-  return {.domain = "", .name = "MaxPool", .since_version = 22, .min_operands = 1, .max_operands = 1, .max_results = 2,
+  return {.domain = "",
+          .name = "MaxPool",
+          .since_version = 22,
+          .min_operands = 1,
+          .max_operands = 1,
+          .max_results = 2,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("ceil_mode"), IntAttr("storage_order")},
-          .infer = InferPool, .evaluate = EvaluateMaxPool, .evaluate_quantized = EvaluateQuantizedMax<EvaluateMaxPool>,
+          .infer = InferPool,
+          .evaluate = EvaluateMaxPool,
+          .evaluate_quantized = EvaluateQuantizedMax<EvaluateMaxPool>,
           .doc = "Maximum over a sliding window; optionally the indices of the maxima."};
 }
 OpDef AveragePoolDef() {
-  return {.domain = "", .name = "AveragePool", .since_version = 22, .min_operands = 1, .max_operands = 1,
+  return {.domain = "",
+          .name = "AveragePool",
+          .since_version = 22,
+          .min_operands = 1,
+          .max_operands = 1,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("ceil_mode"), IntAttr("count_include_pad")},
-          .infer = InferPool, .evaluate = EvaluateAveragePool, .evaluate_quantized = EvaluateQuantizedAveragePool,
+          .infer = InferPool,
+          .evaluate = EvaluateAveragePool,
+          .evaluate_quantized = EvaluateQuantizedAveragePool,
           .doc = "Mean over a sliding window."};
 }
 OpDef LpPoolDef() {
-  return {.domain = "", .name = "LpPool", .since_version = 22, .min_operands = 1, .max_operands = 1,
+  return {.domain = "",
+          .name = "LpPool",
+          .since_version = 22,
+          .min_operands = 1,
+          .max_operands = 1,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("ceil_mode"), IntAttr("p")},
-          .infer = InferPool, .evaluate = EvaluateLpPool, .doc = "Lp norm over a sliding window."};
+          .infer = InferPool,
+          .evaluate = EvaluateLpPool,
+          .doc = "Lp norm over a sliding window."};
 }
 OpDef GlobalMaxPoolDef() {
-  return {.domain = "", .name = "GlobalMaxPool", .since_version = 22, .min_operands = 1, .max_operands = 1,
-          .infer = InferGlobal, .evaluate = EvaluateGlobalMaxPool,
-          .evaluate_quantized = EvaluateQuantizedMax<EvaluateGlobalMaxPool>, .doc = "Maximum over all spatial axes."};
+  return {.domain = "",
+          .name = "GlobalMaxPool",
+          .since_version = 22,
+          .min_operands = 1,
+          .max_operands = 1,
+          .infer = InferGlobal,
+          .evaluate = EvaluateGlobalMaxPool,
+          .evaluate_quantized = EvaluateQuantizedMax<EvaluateGlobalMaxPool>,
+          .doc = "Maximum over all spatial axes."};
 }
 OpDef GlobalAveragePoolDef() {
-  return {.domain = "", .name = "GlobalAveragePool", .since_version = 22, .min_operands = 1, .max_operands = 1,
-          .infer = InferGlobal, .evaluate = EvaluateGlobalAveragePool,
-          .evaluate_quantized = EvaluateQuantizedGlobalAveragePool, .doc = "Mean over all spatial axes."};
+  return {.domain = "",
+          .name = "GlobalAveragePool",
+          .since_version = 22,
+          .min_operands = 1,
+          .max_operands = 1,
+          .infer = InferGlobal,
+          .evaluate = EvaluateGlobalAveragePool,
+          .evaluate_quantized = EvaluateQuantizedGlobalAveragePool,
+          .doc = "Mean over all spatial axes."};
 }
 OpDef GlobalLpPoolDef() {
-  return {.domain = "", .name = "GlobalLpPool", .since_version = 22, .min_operands = 1, .max_operands = 1,
-          .attrs = {IntAttr("p")}, .infer = InferGlobal, .evaluate = EvaluateGlobalLpPool, .doc = "Lp norm over all spatial axes."};
+  return {.domain = "",
+          .name = "GlobalLpPool",
+          .since_version = 22,
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {IntAttr("p")},
+          .infer = InferGlobal,
+          .evaluate = EvaluateGlobalLpPool,
+          .doc = "Lp norm over all spatial axes."};
 }
 OpDef MsQLinearAveragePoolDef() {
-  return {.domain = "com.microsoft", .name = "QLinearAveragePool", .min_operands = 4, .max_operands = 5,
+  return {.domain = "com.microsoft",
+          .name = "QLinearAveragePool",
+          .min_operands = 4,
+          .max_operands = 5,
           .attrs = {NPUC_WINDOW_ATTRS, IntAttr("ceil_mode"), IntAttr("count_include_pad"), IntAttr("channels_last")},
-          .infer = InferQLinearAveragePool, .evaluate = EvaluateQLinearAveragePool, .doc = "Quantised AveragePool."};
+          .infer = InferQLinearAveragePool,
+          .evaluate = EvaluateQLinearAveragePool,
+          .doc = "Quantised AveragePool."};
 }
 OpDef MsQLinearGlobalAveragePoolDef() {
-  return {.domain = "com.microsoft", .name = "QLinearGlobalAveragePool", .min_operands = 4, .max_operands = 5,
-          .attrs = {IntAttr("channels_last")}, .infer = InferQLinearGlobalAveragePool,
-          .evaluate = EvaluateQLinearGlobalAveragePool, .doc = "Quantised GlobalAveragePool."};
+  return {.domain = "com.microsoft",
+          .name = "QLinearGlobalAveragePool",
+          .min_operands = 4,
+          .max_operands = 5,
+          .attrs = {IntAttr("channels_last")},
+          .infer = InferQLinearGlobalAveragePool,
+          .evaluate = EvaluateQLinearGlobalAveragePool,
+          .doc = "Quantised GlobalAveragePool."};
 }
 
 } // namespace npuc::ops

@@ -10,7 +10,8 @@ namespace {
 // Scale at operand s, zero point at operand s + 1 (absent: 0).
 StatusOr<QuantParams> ParamsAt(EvalContext &ctx, int s) {
   if (ctx.operand(s).num_elements() != 1)
-    return ShapeError(fmt::format("operand {} (a scale) has shape {}; it must be a scalar", s, ToString(ctx.operand(s).dims())));
+    return ShapeError(
+        fmt::format("operand {} (a scale) has shape {}; it must be a scalar", s, ToString(ctx.operand(s).dims())));
   const int32_t z = ctx.has_operand(s + 1) ? static_cast<int32_t>(ctx.operand(s + 1).AsInt(0)) : 0;
   return QuantParams{{FloatView(ctx.operand(s))[0]}, {z}, -1};
 }
@@ -20,8 +21,9 @@ template <class Op> Status EvaluateBinary(EvalContext &ctx) {
   NPUC_ASSIGN_OR_RETURN(const QuantParams qa, ParamsAt(ctx, 1));
   NPUC_ASSIGN_OR_RETURN(const QuantParams qb, ParamsAt(ctx, 4));
   NPUC_ASSIGN_OR_RETURN(const QuantParams qc, ParamsAt(ctx, 6));
-  NPUC_ASSIGN_OR_RETURN(const Tensor c, (BinaryMap<float, float, float>(DequantizeTensor(ctx.operand(0), qa),
-                                                                        DequantizeTensor(ctx.operand(3), qb), DType::F32, Op())));
+  NPUC_ASSIGN_OR_RETURN(const Tensor c,
+                        (BinaryMap<float, float, float>(DequantizeTensor(ctx.operand(0), qa),
+                                                        DequantizeTensor(ctx.operand(3), qb), DType::F32, Op())));
   ctx.set_result(0, QuantizeTensor(c, ctx.operand(0).dtype(), qc));
   return OkStatus();
 }
@@ -96,7 +98,8 @@ Status EvaluateConcat(EvalContext &ctx) {
     for (size_t k = 0; fits && k < d.size(); ++k)
       fits = static_cast<int>(k) == axis || d[k] == dims[k];
     if (!fits)
-      return ShapeError(fmt::format("pieces {} and {} do not fit along axis {}", ToString(first.dims()), ToString(d), axis));
+      return ShapeError(
+          fmt::format("pieces {} and {} do not fit along axis {}", ToString(first.dims()), ToString(d), axis));
     dims[axis] += d[axis];
   }
   const DType dtype = ctx.has_operand(1) ? ctx.operand(1).dtype() : first.dtype();
@@ -121,18 +124,31 @@ Status EvaluateConcat(EvalContext &ctx) {
 
 OpDef Make(std::string_view name, int min, int max, std::vector<AttrSpec> attrs, Status (*infer)(InferContext &),
            Status (*evaluate)(EvalContext &), std::string_view doc) {
-  return {.domain = "com.microsoft", .name = name, .min_operands = min, .max_operands = max, .attrs = std::move(attrs),
-          .infer = infer, .evaluate = evaluate, .doc = doc};
+  return {.domain = "com.microsoft",
+          .name = name,
+          .min_operands = min,
+          .max_operands = max,
+          .attrs = std::move(attrs),
+          .infer = infer,
+          .evaluate = evaluate,
+          .doc = doc};
 }
 
 } // namespace
 
-OpDef MsQLinearAddDef() { return Make("QLinearAdd", 7, 8, {}, InferBinary, EvaluateBinary<AddF>, "Quantised a + b."); }
-OpDef MsQLinearMulDef() { return Make("QLinearMul", 7, 8, {}, InferBinary, EvaluateBinary<MulF>, "Quantised a * b."); }
-OpDef MsQLinearLeakyReluDef() {
-  return Make("QLinearLeakyRelu", 4, 5, {FloatAttr("alpha")}, SameTypeAsOperand, EvaluateLeakyRelu, "Quantised LeakyRelu.");
+OpDef MsQLinearAddDef() {
+  return Make("QLinearAdd", 7, 8, {}, InferBinary, EvaluateBinary<AddF>, "Quantised a + b.");
 }
-OpDef MsQLinearSigmoidDef() { return Make("QLinearSigmoid", 4, 5, {}, SameTypeAsOperand, EvaluateSigmoid, "Quantised Sigmoid."); }
+OpDef MsQLinearMulDef() {
+  return Make("QLinearMul", 7, 8, {}, InferBinary, EvaluateBinary<MulF>, "Quantised a * b.");
+}
+OpDef MsQLinearLeakyReluDef() {
+  return Make("QLinearLeakyRelu", 4, 5, {FloatAttr("alpha")}, SameTypeAsOperand, EvaluateLeakyRelu,
+              "Quantised LeakyRelu.");
+}
+OpDef MsQLinearSigmoidDef() {
+  return Make("QLinearSigmoid", 4, 5, {}, SameTypeAsOperand, EvaluateSigmoid, "Quantised Sigmoid.");
+}
 OpDef MsQLinearConcatDef() {
   return Make("QLinearConcat", 5, -1, {IntAttr("axis", true)}, InferConcat, EvaluateConcat, "Quantised Concat.");
 }

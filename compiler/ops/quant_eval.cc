@@ -65,15 +65,18 @@ template <class T> std::vector<T> TransposedWeights(const ConvShape &s, const st
 }
 
 // Zero points per output channel of transposed weights belong to axis 1 within each group.
-template <class T>
-std::vector<T> ConvWeights(const ConvShape &s, const Tensor &w, llvm::ArrayRef<int32_t> zw) {
+template <class T> std::vector<T> ConvWeights(const ConvShape &s, const Tensor &w, llvm::ArrayRef<int32_t> zw) {
   if (!s.transposed)
     return MinusZero<T>(w, zw, 0);
   std::vector<T> plain = TransposedWeights(s, MinusZero<T>(w, {}, -1));
   const int64_t k = s.ic * s.taps();
   for (int64_t m = 0; m < s.groups * s.oc; ++m)
     for (int64_t i = 0; i < k; ++i)
-      plain[m * k + i] = static_cast<T>(plain[m * k + i] - (zw.empty() ? 0 : zw[zw.size() == 1 ? 0 : zw.size() == static_cast<size_t>(s.oc) ? m % s.oc : m]));
+      plain[m * k + i] =
+          static_cast<T>(plain[m * k + i] - (zw.empty() ? 0
+                                                        : zw[zw.size() == 1                           ? 0
+                                                             : zw.size() == static_cast<size_t>(s.oc) ? m % s.oc
+                                                                                                      : m]));
   return plain;
 }
 
@@ -83,7 +86,9 @@ bool SameValues(const QuantRef &a, const QuantRef &b) {
 
 } // namespace
 
-bool IsByteSized(DType t) { return ByteSize(t) == 1; }
+bool IsByteSized(DType t) {
+  return ByteSize(t) == 1;
+}
 
 std::vector<int16_t> MinusZero16(const Tensor &t, llvm::ArrayRef<int32_t> zero, int axis) {
   return MinusZero<int16_t>(t, zero, axis);
@@ -143,7 +148,9 @@ const QuantRef &ResultQuant(const EvalContext &ctx, int i) {
   const Type &t = ctx.node().result(i)->type();
   return t.is_tensor() ? t.quant() : none;
 }
-bool QuantizedOperand(const EvalContext &ctx, int i) { return OperandQuant(ctx, i) != nullptr; }
+bool QuantizedOperand(const EvalContext &ctx, int i) {
+  return OperandQuant(ctx, i) != nullptr;
+}
 
 bool SameQuantThroughout(const EvalContext &ctx, int operands, int results) {
   const QuantRef &first = OperandQuant(ctx, 0);
@@ -179,7 +186,8 @@ Status EvaluateByDequantizing(EvalContext &ctx) {
         meet(OperandQuant(ctx, i), node.operand(i)->type().dtype());
     for (int i = 0; i < ctx.num_results(); ++i) {
       // A result without quantisation of a quantised operand is its float meaning.
-      same = same && (ResultQuant(ctx, i) || !node.result(i)->type().is_tensor() || !IsFloat(node.result(i)->type().dtype()));
+      same = same &&
+             (ResultQuant(ctx, i) || !node.result(i)->type().is_tensor() || !IsFloat(node.result(i)->type().dtype()));
       meet(ResultQuant(ctx, i), node.result(i)->type().dtype());
     }
     if (same)
@@ -204,8 +212,8 @@ Status EvaluateByDequantizing(EvalContext &ctx) {
   return OkStatus();
 }
 
-void IntConvSums(const ConvShape &s, const Tensor &x, llvm::ArrayRef<int32_t> zx, const Tensor &w, llvm::ArrayRef<int32_t> zw,
-                 EmitAcc emit, ThreadPool *pool) {
+void IntConvSums(const ConvShape &s, const Tensor &x, llvm::ArrayRef<int32_t> zx, const Tensor &w,
+                 llvm::ArrayRef<int32_t> zw, EmitAcc emit, ThreadPool *pool) {
   if (IsByteSized(x.dtype()) && IsByteSized(w.dtype()))
     ConvI16(s, MinusZero16(x, zx, -1).data(), ConvWeights<int16_t>(s, w, zw).data(), emit, pool);
   else
@@ -232,7 +240,9 @@ AccSink AccSink::Float(float sx, llvm::ArrayRef<float> sw) {
   return s;
 }
 
-AccSink AccSink::Int32() { return AccSink(); }
+AccSink AccSink::Int32() {
+  return AccSink();
+}
 
 void AccSink::Store(void *out, int64_t at, int64_t c, int64_t acc) const {
   if (kind_ == Kind::Int32) {
@@ -246,9 +256,15 @@ void AccSink::Store(void *out, int64_t at, int64_t c, int64_t acc) const {
   }
   const int32_t q = RequantizeAcc(acc, scale, zero_, range_);
   switch (ByteSize(dtype_)) {
-  case 1: static_cast<uint8_t *>(out)[at] = static_cast<uint8_t>(q); break;
-  case 2: static_cast<uint16_t *>(out)[at] = static_cast<uint16_t>(q); break;
-  default: static_cast<int32_t *>(out)[at] = q; break;
+  case 1:
+    static_cast<uint8_t *>(out)[at] = static_cast<uint8_t>(q);
+    break;
+  case 2:
+    static_cast<uint16_t *>(out)[at] = static_cast<uint16_t>(q);
+    break;
+  default:
+    static_cast<int32_t *>(out)[at] = q;
+    break;
   }
 }
 

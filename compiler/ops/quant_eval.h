@@ -15,27 +15,29 @@ Tensor DequantizeTensor(const Tensor &q, const QuantParams &p);
 // clamp(round_half_even(v / s) + z) of an F32 tensor.
 Tensor QuantizeTensor(const Tensor &v, DType dtype, const QuantParams &p);
 
-// The default rule: when all quantised operands and results share their parameters and the op copies elements, its evaluate on the
-// integers; else every quantised operand dequantised to f32, evaluate, every quantised result quantised once.
+// The default rule: when all quantised operands and results share their parameters and the op copies elements, its
+// evaluate on the integers; else every quantised operand dequantised to f32, evaluate, every quantised result quantised
+// once.
 Status EvaluateByDequantizing(EvalContext &ctx);
 
 // Whether operand i / result i of the node is of quantised type.
 bool QuantizedOperand(const EvalContext &ctx, int i);
 const QuantRef &OperandQuant(const EvalContext &ctx, int i);
 const QuantRef &ResultQuant(const EvalContext &ctx, int i);
-// All quantised operands in [0, n) and results in [0, m) have the same per-tensor parameters and dtype, and there are no others.
+// All quantised operands in [0, n) and results in [0, m) have the same per-tensor parameters and dtype, and there are
+// no others.
 bool SameQuantThroughout(const EvalContext &ctx, int operands, int results);
 
-// Integer elements minus their zero points, as i16 where dtype has at most 8 bits, else as i32. `zero` has one entry, or one per
-// slice of `axis`.
+// Integer elements minus their zero points, as i16 where dtype has at most 8 bits, else as i32. `zero` has one entry,
+// or one per slice of `axis`.
 bool IsByteSized(DType t);
 std::vector<int16_t> MinusZero16(const Tensor &t, llvm::ArrayRef<int32_t> zero, int axis);
 std::vector<int32_t> MinusZero32(const Tensor &t, llvm::ArrayRef<int32_t> zero, int axis);
 
-// sum((x - zx) * (w - zw)) of a convolution in its exact integers; w in its ONNX layout ([M, C/g, K] or, transposed, [C, M/g, K]).
-// zw: one, or one per output channel.
-void IntConvSums(const ConvShape &s, const Tensor &x, llvm::ArrayRef<int32_t> zx, const Tensor &w, llvm::ArrayRef<int32_t> zw,
-                 EmitAcc emit, ThreadPool *pool);
+// sum((x - zx) * (w - zw)) of a convolution in its exact integers; w in its ONNX layout ([M, C/g, K] or, transposed,
+// [C, M/g, K]). zw: one, or one per output channel.
+void IntConvSums(const ConvShape &s, const Tensor &x, llvm::ArrayRef<int32_t> zx, const Tensor &w,
+                 llvm::ArrayRef<int32_t> zw, EmitAcc emit, ThreadPool *pool);
 
 // Where sums become results: out[i] = requantised, or scaled to float, or the plain i32.
 class AccSink {

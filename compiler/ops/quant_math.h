@@ -1,4 +1,5 @@
-// The exact quantised arithmetic of the product: one definition for interpreter, quantiser, table builder and NPU executor.
+// The exact quantised arithmetic of the product: one definition for interpreter, quantiser, table builder and NPU
+// executor.
 //
 //   dequantise:  f32(q - z) * s
 //   quantise:    clamp(round_half_even(v / s) + z), a division; clamped in f32 before conversion; NaN gives z
@@ -22,16 +23,26 @@ struct QuantRange {
 };
 inline QuantRange QuantRangeOf(DType t) {
   switch (t) {
-  case DType::I2: return {-2, 1};
-  case DType::U2: return {0, 3};
-  case DType::I4: return {-8, 7};
-  case DType::U4: return {0, 15};
-  case DType::I8: return {-128, 127};
-  case DType::U8: return {0, 255};
-  case DType::I16: return {-32768, 32767};
-  case DType::U16: return {0, 65535};
-  case DType::I32: return {-2147483648.0f, 2147483520.0f};
-  default: return {0, 0};
+  case DType::I2:
+    return {-2, 1};
+  case DType::U2:
+    return {0, 3};
+  case DType::I4:
+    return {-8, 7};
+  case DType::U4:
+    return {0, 15};
+  case DType::I8:
+    return {-128, 127};
+  case DType::U8:
+    return {0, 255};
+  case DType::I16:
+    return {-32768, 32767};
+  case DType::U16:
+    return {0, 65535};
+  case DType::I32:
+    return {-2147483648.0f, 2147483520.0f};
+  default:
+    return {0, 0};
   }
 }
 

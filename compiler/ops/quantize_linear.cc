@@ -15,7 +15,7 @@ namespace {
 // Which scale belongs to which element (o, c, i) around the axis: 0, c, or (o, c / block, i).
 struct ScaleMap {
   enum class Kind : uint8_t { Tensor, Axis, Blocks } kind = Kind::Tensor;
-  int64_t outer = 1, n = 1, inner = 1;  // of x around the axis
+  int64_t outer = 1, n = 1, inner = 1; // of x around the axis
   int64_t block = 1, blocks = 1;
 };
 
@@ -33,8 +33,8 @@ StatusOr<ScaleMap> MapScales(const AttributeList &attrs, llvm::ArrayRef<int64_t>
   m.inner = split.inner;
   if (block == 0) {
     if (scale.size() != 1 || scale[0] != split.n)
-      return ShapeError(fmt::format("the scale has shape {}; x {} needs a scalar or [{}] along axis {}", ToString(scale), ToString(x),
-                                    split.n, axis));
+      return ShapeError(fmt::format("the scale has shape {}; x {} needs a scalar or [{}] along axis {}",
+                                    ToString(scale), ToString(x), split.n, axis));
     m.kind = ScaleMap::Kind::Axis;
     return m;
   }
@@ -43,8 +43,8 @@ StatusOr<ScaleMap> MapScales(const AttributeList &attrs, llvm::ArrayRef<int64_t>
   Dims want(x.begin(), x.end());
   want[axis] = (split.n + block - 1) / block;
   if (llvm::ArrayRef<int64_t>(want) != scale)
-    return ShapeError(fmt::format("the scale has shape {}; x {} in blocks of {} along axis {} needs {}", ToString(scale), ToString(x),
-                                  block, axis, ToString(want)));
+    return ShapeError(fmt::format("the scale has shape {}; x {} in blocks of {} along axis {} needs {}",
+                                  ToString(scale), ToString(x), block, axis, ToString(want)));
   m.kind = ScaleMap::Kind::Blocks;
   m.block = block;
   m.blocks = want[axis];
@@ -93,7 +93,7 @@ Status InferQuantizeLinear(InferContext &ctx) {
     t = zero;
   }
   if (t == DType::Undefined && ctx.has_operand(2))
-    return OkStatus();  // the zero point's type is not known yet
+    return OkStatus(); // the zero point's type is not known yet
   SetTensor(ctx, 0, t == DType::Undefined ? DType::U8 : t, ShapeOf(ctx, 0));
   return OkStatus();
 }
@@ -108,7 +108,8 @@ Status EvaluateQuantizeLinear(EvalContext &ctx) {
     to = DType::U8;
   NPUC_ASSIGN_OR_RETURN(const ScaleMap map, MapScales(ctx.attrs(), x.dims(), ctx.operand(1).dims()));
   const FloatView v(x), s(ctx.operand(1));
-  if (IsFloat(to)) {  // float8 and float4: zero points are 0 by definition; adding 0 makes -0 a +0, as ONNX's tests have it
+  if (IsFloat(
+          to)) { // float8 and float4: zero points are 0 by definition; adding 0 makes -0 a +0, as ONNX's tests have it
     Tensor scaled = Tensor::Allocate(DType::F32, x.dims());
     float *o = scaled.mutable_data<float>();
     const float *in = v.data();
@@ -150,7 +151,8 @@ Status InferDequantizeLinear(InferContext &ctx) {
   if (ctx.has_operand(2)) {
     const DType x = DTypeOfOperand(ctx, 0), z = DTypeOfOperand(ctx, 2);
     if (x != DType::Undefined && z != DType::Undefined && x != z)
-      return Error("E0302", fmt::format("x is {}, its zero point {}; they must have one element type", OnnxName(x), OnnxName(z)));
+      return Error("E0302", fmt::format("x is {}, its zero point {}; they must have one element type", OnnxName(x),
+                                        OnnxName(z)));
   }
   SetTensor(ctx, 0, t, ShapeOf(ctx, 0));
   return OkStatus();
@@ -179,7 +181,7 @@ Status EvaluateDequantizeLinear(EvalContext &ctx) {
     NPUC_RETURN_IF_ERROR(DispatchInt(x.dtype(), [&](auto tag) {
       using T = TypeOf<decltype(tag)>;
       const T *q = x.data<T>();
-      using D = std::conditional_t<sizeof(T) <= 2, int32_t, int64_t>;  // q - z fits
+      using D = std::conditional_t<sizeof(T) <= 2, int32_t, int64_t>; // q - z fits
       ForEachRun(map, [&](int64_t at, int64_t n, int64_t k) {
         const float scale = s[k];
         const D z = static_cast<D>(zero[k]);
@@ -228,19 +230,38 @@ Status EvaluateDynamic(EvalContext &ctx) {
 } // namespace
 
 OpDef QuantizeLinearDef() {
-  return {.domain = "", .name = "QuantizeLinear", .since_version = 25, .min_operands = 2, .max_operands = 3,
-          .attrs = {IntAttr("axis"), IntAttr("block_size"), IntAttr("output_dtype"), IntAttr("precision"), IntAttr("saturate")},
-          .infer = InferQuantizeLinear, .evaluate = EvaluateQuantizeLinear,
+  return {.domain = "",
+          .name = "QuantizeLinear",
+          .since_version = 25,
+          .min_operands = 2,
+          .max_operands = 3,
+          .attrs = {IntAttr("axis"), IntAttr("block_size"), IntAttr("output_dtype"), IntAttr("precision"),
+                    IntAttr("saturate")},
+          .infer = InferQuantizeLinear,
+          .evaluate = EvaluateQuantizeLinear,
           .doc = "clamp(round_half_even(x / scale) + zero_point)"};
 }
 OpDef DequantizeLinearDef() {
-  return {.domain = "", .name = "DequantizeLinear", .since_version = 25, .min_operands = 2, .max_operands = 3,
+  return {.domain = "",
+          .name = "DequantizeLinear",
+          .since_version = 25,
+          .min_operands = 2,
+          .max_operands = 3,
           .attrs = {IntAttr("axis"), IntAttr("block_size"), IntAttr("output_dtype")},
-          .infer = InferDequantizeLinear, .evaluate = EvaluateDequantizeLinear, .doc = "(x - zero_point) * scale"};
+          .infer = InferDequantizeLinear,
+          .evaluate = EvaluateDequantizeLinear,
+          .doc = "(x - zero_point) * scale"};
 }
 OpDef DynamicQuantizeLinearDef() {
-  return {.domain = "", .name = "DynamicQuantizeLinear", .since_version = 11, .min_operands = 1, .max_operands = 1,
-          .min_results = 3, .max_results = 3, .infer = InferDynamic, .evaluate = EvaluateDynamic,
+  return {.domain = "",
+          .name = "DynamicQuantizeLinear",
+          .since_version = 11,
+          .min_operands = 1,
+          .max_operands = 1,
+          .min_results = 3,
+          .max_results = 3,
+          .infer = InferDynamic,
+          .evaluate = EvaluateDynamic,
           .doc = "Quantises to uint8 over the range of the data and 0."};
 }
 

@@ -1,19 +1,20 @@
 // The ten reductions, ArgMax and ArgMin.
 //
-//   Reduce*(x, axes?) with keepdims and noop_with_empty_axes. No axes: all of them, or with noop none, and then every element is a
-//   reduction of its own (ReduceSumSquare still squares it).
+//   Reduce*(x, axes?) with keepdims and noop_with_empty_axes. No axes: all of them, or with noop none, and then every
+//   element is a reduction of its own (ReduceSumSquare still squares it).
 //
-// Float sums: 16 partial sums in the order of the elements, then a pairwise tree (reduce_math.h). Integer sums wrap; ReduceMean of
-// integers truncates. An empty reduction gives 0 (Sum, L1, L2, SumSquare), 1 (Prod), the least or greatest value (Max, Min), NaN
-// (Mean), -inf (LogSum, LogSumExp). Max and Min propagate NaN. LogSumExp takes its maximum out first. Quantised: ReduceMean in
-// exact integers, Max, Min, ArgMax, ArgMin on the integers when parameters agree.
+// Float sums: 16 partial sums in the order of the elements, then a pairwise tree (reduce_math.h). Integer sums wrap;
+// ReduceMean of integers truncates. An empty reduction gives 0 (Sum, L1, L2, SumSquare), 1 (Prod), the least or
+// greatest value (Max, Min), NaN (Mean), -inf (LogSum, LogSumExp). Max and Min propagate NaN. LogSumExp takes its
+// maximum out first. Quantised: ReduceMean in exact integers, Max, Min, ArgMax, ArgMin on the integers when parameters
+// agree.
 #include <algorithm>
 #include <limits>
 
+#include "compiler/ops/op_helpers.h"
 #include "compiler/ops/quant_eval.h"
 #include "compiler/ops/reduce_math.h"
 #include "compiler/ops/scalar_math.h"
-#include "compiler/ops/op_helpers.h"
 
 namespace npuc::ops {
 namespace {
@@ -25,7 +26,7 @@ struct Groups {
   // offset(r) = r * stride when the axes are neighbours, else from the table.
   int64_t stride = 1;
   std::vector<int64_t> table;
-  Dims kept, with_ones;  // result dims without and with the reduced axes
+  Dims kept, with_ones; // result dims without and with the reduced axes
 
   int64_t Offset(int64_t r) const { return table.empty() ? r * stride : table[r]; }
 };
@@ -135,7 +136,9 @@ Status InferReduce(InferContext &ctx) {
 
 // ---- The reductions: Run(n, at) over the elements at(0) ... at(n-1).
 
-template <class T> using AccOf = std::conditional_t<std::is_floating_point_v<T>, T, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
+template <class T>
+using AccOf =
+    std::conditional_t<std::is_floating_point_v<T>, T, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>;
 template <class T> using RealOf = std::conditional_t<std::is_same_v<T, float>, float, double>;
 
 // Sum of f over the elements; integers wrap (in unsigned arithmetic, so that wrapping is defined).
@@ -190,17 +193,22 @@ struct ProdR {
 struct SumSquareR {
   template <class T, class At> static T Run(int64_t n, At at) {
     return Summed<T>(n, at, [](auto v) {
-      if constexpr (std::is_floating_point_v<T>) return v * v;
-      else return static_cast<uint64_t>(v) * static_cast<uint64_t>(v);
+      if constexpr (std::is_floating_point_v<T>)
+        return v * v;
+      else
+        return static_cast<uint64_t>(v) * static_cast<uint64_t>(v);
     });
   }
 };
 struct L1R {
   template <class T, class At> static T Run(int64_t n, At at) {
     return Summed<T>(n, at, [](auto v) {
-      if constexpr (std::is_floating_point_v<T>) return scalar::Abs(v);
-      else if constexpr (std::is_signed_v<T>) return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
-      else return v;
+      if constexpr (std::is_floating_point_v<T>)
+        return scalar::Abs(v);
+      else if constexpr (std::is_signed_v<T>)
+        return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+      else
+        return v;
     });
   }
 };
@@ -208,7 +216,8 @@ struct L1R {
 struct L2R {
   template <class T, class At> static T Run(int64_t n, At at) {
     using R = RealOf<T>;
-    return static_cast<T>(fpmath::Sqrt(SumOf<R>(n, [&](int64_t i) { return static_cast<R>(at(i)) * static_cast<R>(at(i)); })));
+    return static_cast<T>(
+        fpmath::Sqrt(SumOf<R>(n, [&](int64_t i) { return static_cast<R>(at(i)) * static_cast<R>(at(i)); })));
   }
 };
 struct LogSumR {
@@ -224,16 +233,19 @@ struct LogSumExpR {
     for (int64_t i = 0; i < n; ++i)
       m = scalar::Max<R>(m, static_cast<R>(at(i)));
     if (!(m - m == R(0)))
-      return static_cast<T>(m);  // empty, infinite or NaN
-    return static_cast<T>(fpmath::Log(SumOf<R>(n, [&](int64_t i) { return fpmath::Exp(static_cast<R>(at(i)) - m); })) + m);
+      return static_cast<T>(m); // empty, infinite or NaN
+    return static_cast<T>(fpmath::Log(SumOf<R>(n, [&](int64_t i) { return fpmath::Exp(static_cast<R>(at(i)) - m); })) +
+                          m);
   }
 };
 struct MaxR {
   template <class T, class At> static T Run(int64_t n, At at) {
     T m = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
     for (int64_t i = 0; i < n; ++i)
-      if constexpr (std::is_floating_point_v<T>) m = scalar::Max<T>(m, at(i));
-      else m = m < at(i) ? at(i) : m;
+      if constexpr (std::is_floating_point_v<T>)
+        m = scalar::Max<T>(m, at(i));
+      else
+        m = m < at(i) ? at(i) : m;
     return m;
   }
 };
@@ -241,8 +253,10 @@ struct MinR {
   template <class T, class At> static T Run(int64_t n, At at) {
     T m = std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
     for (int64_t i = 0; i < n; ++i)
-      if constexpr (std::is_floating_point_v<T>) m = scalar::Min<T>(m, at(i));
-      else m = at(i) < m ? at(i) : m;
+      if constexpr (std::is_floating_point_v<T>)
+        m = scalar::Min<T>(m, at(i));
+      else
+        m = at(i) < m ? at(i) : m;
     return m;
   }
 };
@@ -304,9 +318,15 @@ template <bool kMean> Status EvaluateQuantizedSum(EvalContext &ctx) {
       }
       const int32_t q = QuantizeAverage(sum, qx->scale(), kMean ? g.size : 1, qy->scale(), qy->zero_point(), range);
       switch (ByteSize(dtype)) {
-      case 1: y.mutable_bytes()[k] = static_cast<uint8_t>(q); break;
-      case 2: y.mutable_data<uint16_t>()[k] = static_cast<uint16_t>(q); break;
-      default: y.mutable_data<int32_t>()[k] = q; break;
+      case 1:
+        y.mutable_bytes()[k] = static_cast<uint8_t>(q);
+        break;
+      case 2:
+        y.mutable_data<uint16_t>()[k] = static_cast<uint16_t>(q);
+        break;
+      default:
+        y.mutable_data<int32_t>()[k] = q;
+        break;
       }
     }
     return OkStatus();
@@ -315,10 +335,18 @@ template <bool kMean> Status EvaluateQuantizedSum(EvalContext &ctx) {
   return OkStatus();
 }
 
-OpDef Reduce(std::string_view name, Status (*evaluate)(EvalContext &), std::string_view doc, Status (*quantized)(EvalContext &) = nullptr) {
-  return {.domain = "", .name = name, .since_version = 20, .min_operands = 1, .max_operands = 2,
+OpDef Reduce(std::string_view name, Status (*evaluate)(EvalContext &), std::string_view doc,
+             Status (*quantized)(EvalContext &) = nullptr) {
+  return {.domain = "",
+          .name = name,
+          .since_version = 20,
+          .min_operands = 1,
+          .max_operands = 2,
           .attrs = {IntAttr("keepdims"), IntAttr("noop_with_empty_axes"), IntsAttr("axes")},
-          .infer = InferReduce, .evaluate = evaluate, .evaluate_quantized = quantized, .doc = doc};
+          .infer = InferReduce,
+          .evaluate = evaluate,
+          .evaluate_quantized = quantized,
+          .doc = doc};
 }
 
 // ---- ArgMax, ArgMin
@@ -348,7 +376,8 @@ template <bool kMax> Status EvaluateArg(EvalContext &ctx) {
   NPUC_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(ctx.attrs().Int("axis", 0), x.rank()));
   const AxisSplit s(x.dims(), axis);
   if (s.n == 0)
-    return ShapeError(fmt::format("axis {} of {} is empty; it has no greatest or least element", axis, ToString(x.dims())));
+    return ShapeError(
+        fmt::format("axis {} of {} is empty; it has no greatest or least element", axis, ToString(x.dims())));
   Dims dims(x.dims().begin(), x.dims().end());
   if (ctx.attrs().Int("keepdims", 1) != 0)
     dims[axis] = 1;
@@ -383,25 +412,57 @@ template <bool kMax> Status EvaluateQuantizedArg(EvalContext &ctx) {
   return OperandQuant(ctx, 0)->per_tensor() ? EvaluateArg<kMax>(ctx) : EvaluateByDequantizing(ctx);
 }
 
-OpDef Arg(std::string_view name, Status (*evaluate)(EvalContext &), Status (*quantized)(EvalContext &), std::string_view doc) {
-  return {.domain = "", .name = name, .since_version = 13, .min_operands = 1, .max_operands = 1,
+OpDef Arg(std::string_view name, Status (*evaluate)(EvalContext &), Status (*quantized)(EvalContext &),
+          std::string_view doc) {
+  return {.domain = "",
+          .name = name,
+          .since_version = 13,
+          .min_operands = 1,
+          .max_operands = 1,
           .attrs = {IntAttr("axis"), IntAttr("keepdims"), IntAttr("select_last_index")},
-          .infer = InferArg, .evaluate = evaluate, .evaluate_quantized = quantized, .doc = doc};
+          .infer = InferArg,
+          .evaluate = evaluate,
+          .evaluate_quantized = quantized,
+          .doc = doc};
 }
 
 } // namespace
 
-OpDef ReduceSumDef() { return Reduce("ReduceSum", EvaluateReduce<SumR>, "Sum over axes.", EvaluateQuantizedSum<false>); }
-OpDef ReduceMeanDef() { return Reduce("ReduceMean", EvaluateReduce<MeanR>, "Mean over axes.", EvaluateQuantizedSum<true>); }
-OpDef ReduceMaxDef() { return Reduce("ReduceMax", EvaluateReduce<MaxR>, "Maximum over axes.", EvaluateQuantizedExtremum<MaxR>); }
-OpDef ReduceMinDef() { return Reduce("ReduceMin", EvaluateReduce<MinR>, "Minimum over axes.", EvaluateQuantizedExtremum<MinR>); }
-OpDef ReduceProdDef() { return Reduce("ReduceProd", EvaluateReduce<ProdR>, "Product over axes."); }
-OpDef ReduceSumSquareDef() { return Reduce("ReduceSumSquare", EvaluateReduce<SumSquareR>, "Sum of squares over axes."); }
-OpDef ReduceL1Def() { return Reduce("ReduceL1", EvaluateReduce<L1R>, "Sum of absolute values over axes."); }
-OpDef ReduceL2Def() { return Reduce("ReduceL2", EvaluateReduce<L2R>, "Square root of the sum of squares over axes."); }
-OpDef ReduceLogSumDef() { return Reduce("ReduceLogSum", EvaluateReduce<LogSumR>, "Logarithm of the sum over axes."); }
-OpDef ReduceLogSumExpDef() { return Reduce("ReduceLogSumExp", EvaluateReduce<LogSumExpR>, "Logarithm of the sum of exponentials over axes."); }
-OpDef ArgMaxDef() { return Arg("ArgMax", EvaluateArg<true>, EvaluateQuantizedArg<true>, "Index of the greatest element along an axis."); }
-OpDef ArgMinDef() { return Arg("ArgMin", EvaluateArg<false>, EvaluateQuantizedArg<false>, "Index of the least element along an axis."); }
+OpDef ReduceSumDef() {
+  return Reduce("ReduceSum", EvaluateReduce<SumR>, "Sum over axes.", EvaluateQuantizedSum<false>);
+}
+OpDef ReduceMeanDef() {
+  return Reduce("ReduceMean", EvaluateReduce<MeanR>, "Mean over axes.", EvaluateQuantizedSum<true>);
+}
+OpDef ReduceMaxDef() {
+  return Reduce("ReduceMax", EvaluateReduce<MaxR>, "Maximum over axes.", EvaluateQuantizedExtremum<MaxR>);
+}
+OpDef ReduceMinDef() {
+  return Reduce("ReduceMin", EvaluateReduce<MinR>, "Minimum over axes.", EvaluateQuantizedExtremum<MinR>);
+}
+OpDef ReduceProdDef() {
+  return Reduce("ReduceProd", EvaluateReduce<ProdR>, "Product over axes.");
+}
+OpDef ReduceSumSquareDef() {
+  return Reduce("ReduceSumSquare", EvaluateReduce<SumSquareR>, "Sum of squares over axes.");
+}
+OpDef ReduceL1Def() {
+  return Reduce("ReduceL1", EvaluateReduce<L1R>, "Sum of absolute values over axes.");
+}
+OpDef ReduceL2Def() {
+  return Reduce("ReduceL2", EvaluateReduce<L2R>, "Square root of the sum of squares over axes.");
+}
+OpDef ReduceLogSumDef() {
+  return Reduce("ReduceLogSum", EvaluateReduce<LogSumR>, "Logarithm of the sum over axes.");
+}
+OpDef ReduceLogSumExpDef() {
+  return Reduce("ReduceLogSumExp", EvaluateReduce<LogSumExpR>, "Logarithm of the sum of exponentials over axes.");
+}
+OpDef ArgMaxDef() {
+  return Arg("ArgMax", EvaluateArg<true>, EvaluateQuantizedArg<true>, "Index of the greatest element along an axis.");
+}
+OpDef ArgMinDef() {
+  return Arg("ArgMin", EvaluateArg<false>, EvaluateQuantizedArg<false>, "Index of the least element along an axis.");
+}
 
 } // namespace npuc::ops

@@ -1,4 +1,5 @@
-// The order in which the product sums floats: 16 partial sums, element i into sum i mod 16, then a pairwise tree of neighbours
+// The order in which the product sums floats: 16 partial sums, element i into sum i mod 16, then a pairwise tree of
+// neighbours
 // ((s0+s1)+(s2+s3))+... . One definition for interpreter and executor; it vectorises and keeps the error small.
 #pragma once
 

@@ -18,9 +18,8 @@ std::vector<OpDef> MakeTable() {
 #include "compiler/ops/ops.def"
 #undef NPUC_OP
   };
-  std::stable_sort(table.begin(), table.end(), [](const OpDef &a, const OpDef &b) {
-    return Less(a.domain, a.name, b.domain, b.name);
-  });
+  std::stable_sort(table.begin(), table.end(),
+                   [](const OpDef &a, const OpDef &b) { return Less(a.domain, a.name, b.domain, b.name); });
   for (size_t i = 0; i < table.size(); ++i) {
     NPUC_CHECK(table[i].infer != nullptr, "operator {} has no shape inference", table[i].name);
     if (i > 0)
@@ -41,9 +40,8 @@ const OpDef *LookupOp(std::string_view domain, std::string_view name) {
   if (domain == "ai.onnx")
     domain = "";
   const llvm::ArrayRef<OpDef> table = AllOps();
-  const OpDef *it = std::lower_bound(
-      table.begin(), table.end(), 0,
-      [&](const OpDef &op, int) { return Less(op.domain, op.name, domain, name); });
+  const OpDef *it = std::lower_bound(table.begin(), table.end(), 0,
+                                     [&](const OpDef &op, int) { return Less(op.domain, op.name, domain, name); });
   return it != table.end() && it->domain == domain && it->name == name ? it : nullptr;
 }
 

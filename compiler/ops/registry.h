@@ -1,7 +1,7 @@
 // The table of operators, made of ops.def: one row per operator, each naming the function that returns its OpDef.
 //
-// Adding an operator: a function `OpDef FooDef()` in namespace npuc::ops (compiler/ops/foo.cc) and a row NPUC_OP(Foo) in ops.def.
-// LookupOp (compiler/ir/op_def.h) is defined here too.
+// Adding an operator: a function `OpDef FooDef()` in namespace npuc::ops (compiler/ops/foo.cc) and a row NPUC_OP(Foo)
+// in ops.def. LookupOp (compiler/ir/op_def.h) is defined here too.
 #pragma once
 
 #include "compiler/ir/op_def.h"

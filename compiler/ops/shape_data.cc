@@ -1,6 +1,6 @@
-// Shape data: integer vectors that describe shapes, followed symbolically through the operators that exporters use to compute
-// them (Shape -> Gather/Slice -> arithmetic -> Concat -> Reshape). Pure look-back from a value; each call memoises, so a DAG of
-// k nodes costs O(k). Leaves alone anything of rank above 1 or longer than 64.
+// Shape data: integer vectors that describe shapes, followed symbolically through the operators that exporters use to
+// compute them (Shape -> Gather/Slice -> arithmetic -> Concat -> Reshape). Pure look-back from a value; each call
+// memoises, so a DAG of k nodes costs O(k). Leaves alone anything of rank above 1 or longer than 64.
 #include <map>
 
 #include "compiler/ops/infer.h"
@@ -18,28 +18,53 @@ Dim Arith(std::string_view op, const Dim &a, const Dim &b) {
     const int64_t x = a.value(), y = b.value();
     int64_t r = 0;
     bool overflow = false;
-    if (op == "Add") overflow = __builtin_add_overflow(x, y, &r);
-    else if (op == "Sub") overflow = __builtin_sub_overflow(x, y, &r);
-    else if (op == "Mul") overflow = __builtin_mul_overflow(x, y, &r);
-    else if (op == "Div") { if (y == 0 || (y == -1 && x == INT64_MIN)) return Dim::Unknown(); r = x / y; }
-    else if (op == "Mod") { if (y == 0 || y == -1) return y == 0 ? Dim::Unknown() : Dim(0); r = x % y; if (r != 0 && (r < 0) != (y < 0)) r += y; }
-    else if (op == "Min") r = std::min(x, y);
-    else if (op == "Max") r = std::max(x, y);
-    else if (op == "Equal") r = x == y;
-    else if (op == "Less") r = x < y;
-    else if (op == "Greater") r = x > y;
-    else return Dim::Unknown();
+    if (op == "Add")
+      overflow = __builtin_add_overflow(x, y, &r);
+    else if (op == "Sub")
+      overflow = __builtin_sub_overflow(x, y, &r);
+    else if (op == "Mul")
+      overflow = __builtin_mul_overflow(x, y, &r);
+    else if (op == "Div") {
+      if (y == 0 || (y == -1 && x == INT64_MIN))
+        return Dim::Unknown();
+      r = x / y;
+    } else if (op == "Mod") {
+      if (y == 0 || y == -1)
+        return y == 0 ? Dim::Unknown() : Dim(0);
+      r = x % y;
+      if (r != 0 && (r < 0) != (y < 0))
+        r += y;
+    } else if (op == "Min")
+      r = std::min(x, y);
+    else if (op == "Max")
+      r = std::max(x, y);
+    else if (op == "Equal")
+      r = x == y;
+    else if (op == "Less")
+      r = x < y;
+    else if (op == "Greater")
+      r = x > y;
+    else
+      return Dim::Unknown();
     return overflow ? Dim::Unknown() : Dim(r);
   }
-  if ((op == "Mul" || op == "Div") && b.is_static() && b.value() == 1) return a;
-  if (op == "Mul" && a.is_static() && a.value() == 1) return b;
-  if (op == "Mul" && ((a.is_static() && a.value() == 0) || (b.is_static() && b.value() == 0))) return Dim(0);
-  if ((op == "Add" || op == "Sub") && b.is_static() && b.value() == 0) return a;
-  if (op == "Add" && a.is_static() && a.value() == 0) return b;
-  if ((op == "Min" || op == "Max") && a == b) return a;
-  if (op == "Sub" && a == b) return Dim(0);
+  if ((op == "Mul" || op == "Div") && b.is_static() && b.value() == 1)
+    return a;
+  if (op == "Mul" && a.is_static() && a.value() == 1)
+    return b;
+  if (op == "Mul" && ((a.is_static() && a.value() == 0) || (b.is_static() && b.value() == 0)))
+    return Dim(0);
+  if ((op == "Add" || op == "Sub") && b.is_static() && b.value() == 0)
+    return a;
+  if (op == "Add" && a.is_static() && a.value() == 0)
+    return b;
+  if ((op == "Min" || op == "Max") && a == b)
+    return a;
+  if (op == "Sub" && a == b)
+    return Dim(0);
   // An extent is never negative, so Equal(dim, -1) is known to be false.
-  if (op == "Equal" && ((a.is_static() && a.value() < 0) || (b.is_static() && b.value() < 0))) return Dim(0);
+  if (op == "Equal" && ((a.is_static() && a.value() < 0) || (b.is_static() && b.value() < 0)))
+    return Dim(0);
   return Dim::Unknown();
 }
 
@@ -219,7 +244,9 @@ private:
       const size_t size = std::max({c->size(), a->size(), b->size()});
       llvm::SmallVector<Dim, 4> out;
       for (size_t i = 0; i < size; ++i) {
-        auto at = [&](const Data &d) { return d->size() == size ? (*d)[i] : d->size() == 1 ? (*d)[0] : Dim::Unknown(); };
+        auto at = [&](const Data &d) {
+          return d->size() == size ? (*d)[i] : d->size() == 1 ? (*d)[0] : Dim::Unknown();
+        };
         const Dim cond = at(c);
         out.push_back(!cond.is_static() ? (at(a) == at(b) ? at(a) : Dim::Unknown()) : cond.value() ? at(a) : at(b));
       }
@@ -227,7 +254,8 @@ private:
     }
     if (op == "ConstantOfShape" || op == "Expand") {
       const Type &t = v->type();
-      if (!t.is_static_tensor() || t.shape().rank() > 1 || t.shape().num_elements() > static_cast<int64_t>(kMaxElements))
+      if (!t.is_static_tensor() || t.shape().rank() > 1 ||
+          t.shape().num_elements() > static_cast<int64_t>(kMaxElements))
         return std::nullopt;
       Dim fill(0);
       if (op == "Expand") {
@@ -242,7 +270,7 @@ private:
           return std::nullopt;
         fill = Dim(value->AsInt(0));
       } else {
-        return std::nullopt;  // the default is a float
+        return std::nullopt; // the default is a float
       }
       return llvm::SmallVector<Dim, 4>(t.shape().num_elements(), fill);
     }
@@ -266,7 +294,10 @@ private:
       if (!a || a->empty())
         return std::nullopt;
       Dim acc = (*a)[0];
-      const std::string_view fold = op == "ReduceProd" ? "Mul" : op == "ReduceSum" ? "Add" : op == "ReduceMax" ? "Max" : "Min";
+      const std::string_view fold = op == "ReduceProd"  ? "Mul"
+                                    : op == "ReduceSum" ? "Add"
+                                    : op == "ReduceMax" ? "Max"
+                                                        : "Min";
       for (size_t i = 1; i < a->size(); ++i)
         acc = Arith(fold, acc, (*a)[i]);
       return llvm::SmallVector<Dim, 4>{acc};
@@ -274,7 +305,7 @@ private:
     return std::nullopt;
   }
 
-  std::map<const Value *, Data> memo_;  // looked up only, never iterated
+  std::map<const Value *, Data> memo_; // looked up only, never iterated
 };
 
 } // namespace

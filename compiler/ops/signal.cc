@@ -1,10 +1,11 @@
 // Signal processing: DFT, STFT, HannWindow, HammingWindow, BlackmanWindow, MelWeightMatrix.
 //
-//   DFT(x [..,n,..,1 or 2], dft_length, axis): the last axis holds real (and imaginary) parts; the signal is cut or padded with zeros
-//   to dft_length; inverse divides by the length; onesided keeps the first length/2 + 1 outputs, and inverse with onesided takes
-//   those as input and gives a real signal.
+//   DFT(x [..,n,..,1 or 2], dft_length, axis): the last axis holds real (and imaginary) parts; the signal is cut or
+//   padded with zeros to dft_length; inverse divides by the length; onesided keeps the first length/2 + 1 outputs, and
+//   inverse with onesided takes those as input and gives a real signal.
 //
-// Method: a sum over n with a table of the roots of unity in double; O(n^2), enough for the frame lengths of audio front ends.
+// Method: a sum over n with a table of the roots of unity in double; O(n^2), enough for the frame lengths of audio
+// front ends.
 #include <cmath>
 #include <vector>
 
@@ -91,9 +92,10 @@ Status EvaluateDft(EvalContext &ctx) {
   const bool onesided = ctx.attrs().Int("onesided", 0) != 0, inverse = ctx.attrs().Int("inverse", 0) != 0;
   if (x.rank() < 2 || (x.dims().back() != 1 && x.dims().back() != 2))
     return ShapeError(fmt::format("x {} must have 1 or 2 in its last axis", ToString(x.dims())));
-  NPUC_ASSIGN_OR_RETURN(const int axis, DftAxis(ctx.has_operand(2) ? ctx.operand(2).AsInt(0) : ctx.attrs().Int("axis", -2), x.rank()));
+  NPUC_ASSIGN_OR_RETURN(const int axis,
+                        DftAxis(ctx.has_operand(2) ? ctx.operand(2).AsInt(0) : ctx.attrs().Int("axis", -2), x.rank()));
   const int64_t have = x.dims()[axis], parts = x.dims().back();
-  const bool half = inverse && onesided;  // the conjugate half is implied, the result is real
+  const bool half = inverse && onesided; // the conjugate half is implied, the result is real
   const int64_t n = ctx.has_operand(1) ? ctx.operand(1).AsInt(0) : half ? 2 * (have - 1) : have;
   if (n < 1)
     return ShapeError(fmt::format("a transform of length {} is empty", n));
@@ -156,7 +158,8 @@ Status InferStft(InferContext &ctx) {
     length = window[0].value();
   if (x.ranked() && x.rank() >= 2)
     y[0] = x[0];
-  if (const auto step = scalar(1); step && length && *step > 0 && x.ranked() && x.rank() >= 2 && x[1].is_static() && x[1].value() >= *length)
+  if (const auto step = scalar(1);
+      step && length && *step > 0 && x.ranked() && x.rank() >= 2 && x[1].is_static() && x[1].value() >= *length)
     y[1] = Dim(1 + (x[1].value() - *length) / *step);
   if (length)
     y[2] = Dim(ctx.attrs().Int("onesided", 1) != 0 ? *length / 2 + 1 : *length);
@@ -167,11 +170,16 @@ Status InferStft(InferContext &ctx) {
 Status EvaluateStft(EvalContext &ctx) {
   const Tensor &x = ctx.operand(0);
   if (x.rank() != 2 && (x.rank() != 3 || (x.dims()[2] != 1 && x.dims()[2] != 2)))
-    return ShapeError(fmt::format("the signal {} must be [batch, length] or [batch, length, 1 or 2]", ToString(x.dims())));
-  const int64_t parts = x.rank() == 3 ? x.dims()[2] : 1, batch = x.dims()[0], total = x.dims()[1], step = ctx.operand(1).AsInt(0);
-  const int64_t length = ctx.has_operand(3) ? ctx.operand(3).AsInt(0) : ctx.has_operand(2) ? ctx.operand(2).num_elements() : total;
+    return ShapeError(
+        fmt::format("the signal {} must be [batch, length] or [batch, length, 1 or 2]", ToString(x.dims())));
+  const int64_t parts = x.rank() == 3 ? x.dims()[2] : 1, batch = x.dims()[0], total = x.dims()[1],
+                step = ctx.operand(1).AsInt(0);
+  const int64_t length = ctx.has_operand(3)   ? ctx.operand(3).AsInt(0)
+                         : ctx.has_operand(2) ? ctx.operand(2).num_elements()
+                                              : total;
   if (step < 1 || length < 1 || length > total || (ctx.has_operand(2) && ctx.operand(2).num_elements() != length))
-    return ShapeError(fmt::format("frames of {} every {} do not fit a signal of {} and the window", length, step, total));
+    return ShapeError(
+        fmt::format("frames of {} every {} do not fit a signal of {} and the window", length, step, total));
   const int64_t frames = 1 + (total - length) / step;
   const int64_t bins = ctx.attrs().Int("onesided", 1) != 0 ? length / 2 + 1 : length;
   Tensor y = Tensor::Allocate(x.dtype(), {batch, frames, bins, 2});
@@ -228,11 +236,18 @@ Status MakeWindow(EvalContext &ctx, double a0, double a1, double a2) {
   ctx.set_result(0, ConvertTensor(w, t));
   return OkStatus();
 }
-Status EvaluateHann(EvalContext &ctx) { return MakeWindow(ctx, 0.5, 0.5, 0); }
-Status EvaluateHamming(EvalContext &ctx) { return MakeWindow(ctx, 25.0 / 46.0, 1 - 25.0 / 46.0, 0); }
-Status EvaluateBlackman(EvalContext &ctx) { return MakeWindow(ctx, 0.42, 0.5, 0.08); }
+Status EvaluateHann(EvalContext &ctx) {
+  return MakeWindow(ctx, 0.5, 0.5, 0);
+}
+Status EvaluateHamming(EvalContext &ctx) {
+  return MakeWindow(ctx, 25.0 / 46.0, 1 - 25.0 / 46.0, 0);
+}
+Status EvaluateBlackman(EvalContext &ctx) {
+  return MakeWindow(ctx, 0.42, 0.5, 0.08);
+}
 
-// ---- MelWeightMatrix(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz) -> [dft_length/2 + 1, num_mel_bins]
+// ---- MelWeightMatrix(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz) -> [dft_length/2 + 1,
+// num_mel_bins]
 
 Status InferMel(InferContext &ctx) {
   NPUC_ASSIGN_OR_RETURN(const DType t, OutputType(ctx.attrs()));
@@ -250,7 +265,8 @@ Status EvaluateMel(EvalContext &ctx) {
   const int64_t bins = ctx.operand(0).AsInt(0), length = ctx.operand(1).AsInt(0), rate = ctx.operand(2).AsInt(0);
   const double low = ctx.operand(3).AsDouble(0), high = ctx.operand(4).AsDouble(0);
   if (bins < 1 || length < 1 || rate < 1)
-    return Error("E0703", fmt::format("{} mel bins, dft_length {} and sample_rate {} must be positive", bins, length, rate));
+    return Error("E0703",
+                 fmt::format("{} mel bins, dft_length {} and sample_rate {} must be positive", bins, length, rate));
   const int64_t spectrum = length / 2 + 1;
   auto mel = [](double hertz) { return 2595 * fpmath::Log10(1 + hertz / 700); };
   const double first = mel(low), width = (mel(high) - first) / static_cast<double>(bins + 2);
@@ -277,27 +293,59 @@ Status EvaluateMel(EvalContext &ctx) {
 }
 
 OpDef WindowOp(std::string_view name, Status (*evaluate)(EvalContext &), std::string_view doc) {
-  return {.domain = "", .name = name, .since_version = 17, .min_operands = 1, .max_operands = 1,
-          .attrs = {IntAttr("output_datatype"), IntAttr("periodic")}, .infer = InferWindow, .evaluate = evaluate, .doc = doc};
+  return {.domain = "",
+          .name = name,
+          .since_version = 17,
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {IntAttr("output_datatype"), IntAttr("periodic")},
+          .infer = InferWindow,
+          .evaluate = evaluate,
+          .doc = doc};
 }
 
 } // namespace
 
 OpDef DFTDef() {
-  return {.domain = "", .name = "DFT", .since_version = 20, .min_operands = 1, .max_operands = 3,
-          .attrs = {IntAttr("axis"), IntAttr("inverse"), IntAttr("onesided")}, .infer = InferDft, .evaluate = EvaluateDft,
+  return {.domain = "",
+          .name = "DFT",
+          .since_version = 20,
+          .min_operands = 1,
+          .max_operands = 3,
+          .attrs = {IntAttr("axis"), IntAttr("inverse"), IntAttr("onesided")},
+          .infer = InferDft,
+          .evaluate = EvaluateDft,
           .doc = "Discrete Fourier transform along an axis."};
 }
 OpDef STFTDef() {
-  return {.domain = "", .name = "STFT", .since_version = 17, .min_operands = 2, .max_operands = 4, .attrs = {IntAttr("onesided")},
-          .infer = InferStft, .evaluate = EvaluateStft, .doc = "Short-time Fourier transform."};
+  return {.domain = "",
+          .name = "STFT",
+          .since_version = 17,
+          .min_operands = 2,
+          .max_operands = 4,
+          .attrs = {IntAttr("onesided")},
+          .infer = InferStft,
+          .evaluate = EvaluateStft,
+          .doc = "Short-time Fourier transform."};
 }
-OpDef HannWindowDef() { return WindowOp("HannWindow", EvaluateHann, "Hann window."); }
-OpDef HammingWindowDef() { return WindowOp("HammingWindow", EvaluateHamming, "Hamming window."); }
-OpDef BlackmanWindowDef() { return WindowOp("BlackmanWindow", EvaluateBlackman, "Blackman window."); }
+OpDef HannWindowDef() {
+  return WindowOp("HannWindow", EvaluateHann, "Hann window.");
+}
+OpDef HammingWindowDef() {
+  return WindowOp("HammingWindow", EvaluateHamming, "Hamming window.");
+}
+OpDef BlackmanWindowDef() {
+  return WindowOp("BlackmanWindow", EvaluateBlackman, "Blackman window.");
+}
 OpDef MelWeightMatrixDef() {
-  return {.domain = "", .name = "MelWeightMatrix", .since_version = 17, .min_operands = 5, .max_operands = 5,
-          .attrs = {IntAttr("output_datatype")}, .infer = InferMel, .evaluate = EvaluateMel,
+  return {.domain = "",
+          .name = "MelWeightMatrix",
+          .since_version = 17,
+          .min_operands = 5,
+          .max_operands = 5,
+          .attrs = {IntAttr("output_datatype")},
+          .infer = InferMel,
+          .evaluate = EvaluateMel,
           .doc = "Weights from a linear to a mel-scaled spectrum."};
 }
 

@@ -26,10 +26,11 @@ struct SoftmaxRow {
     for (int64_t i = 0; i < n; ++i)
       m = scalar::Max(m, x[i * stride]);
     T sum;
-    if (std::is_same_v<T, float> && stride == 1) {  // the same bits, vectorised
+    if (std::is_same_v<T, float> && stride == 1) { // the same bits, vectorised
       for (int64_t i = 0; i < n; ++i)
         y[i] = x[i] - m;
-      fpmath::Map(fpmath::Unary::Exp, reinterpret_cast<float *>(y), reinterpret_cast<float *>(y), static_cast<size_t>(n));
+      fpmath::Map(fpmath::Unary::Exp, reinterpret_cast<float *>(y), reinterpret_cast<float *>(y),
+                  static_cast<size_t>(n));
       sum = SumOf<T>(n, [&](int64_t i) { return y[i]; });
     } else {
       sum = SumOf<T>(n, [&](int64_t i) { return y[i * stride] = fpmath::Exp(x[i * stride] - m); });
@@ -90,7 +91,8 @@ template <class Row> Status Evaluate(EvalContext &ctx) {
   return OkStatus();
 }
 
-// QLinearSoftmax(x, x_scale, x_zero, y_scale, y_zero), attributes axis and opset: below 13 the axes from `axis` on count as one.
+// QLinearSoftmax(x, x_scale, x_zero, y_scale, y_zero), attributes axis and opset: below 13 the axes from `axis` on
+// count as one.
 Status EvaluateQLinearSoftmax(EvalContext &ctx) {
   const Tensor &q = ctx.operand(0);
   const int32_t zx = ctx.has_operand(2) ? static_cast<int32_t>(ctx.operand(2).AsInt(0)) : 0;
@@ -110,18 +112,36 @@ Status EvaluateQLinearSoftmax(EvalContext &ctx) {
 }
 
 OpDef Axis(std::string_view name, Status (*evaluate)(EvalContext &), std::string_view doc) {
-  return {.domain = "", .name = name, .since_version = 13, .min_operands = 1, .max_operands = 1, .attrs = {IntAttr("axis")},
-          .infer = InferSoftmax, .evaluate = evaluate, .doc = doc};
+  return {.domain = "",
+          .name = name,
+          .since_version = 13,
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {IntAttr("axis")},
+          .infer = InferSoftmax,
+          .evaluate = evaluate,
+          .doc = doc};
 }
 
 } // namespace
 
-OpDef SoftmaxDef() { return Axis("Softmax", Evaluate<SoftmaxRow>, "exp(x) over its sum along an axis."); }
-OpDef LogSoftmaxDef() { return Axis("LogSoftmax", Evaluate<LogSoftmaxRow>, "Logarithm of Softmax."); }
-OpDef HardmaxDef() { return Axis("Hardmax", Evaluate<HardmaxRow>, "1 at the first maximum along an axis, else 0."); }
+OpDef SoftmaxDef() {
+  return Axis("Softmax", Evaluate<SoftmaxRow>, "exp(x) over its sum along an axis.");
+}
+OpDef LogSoftmaxDef() {
+  return Axis("LogSoftmax", Evaluate<LogSoftmaxRow>, "Logarithm of Softmax.");
+}
+OpDef HardmaxDef() {
+  return Axis("Hardmax", Evaluate<HardmaxRow>, "1 at the first maximum along an axis, else 0.");
+}
 OpDef MsQLinearSoftmaxDef() {
-  return {.domain = "com.microsoft", .name = "QLinearSoftmax", .min_operands = 4, .max_operands = 5,
-          .attrs = {IntAttr("axis"), IntAttr("opset")}, .infer = SameTypeAsOperand, .evaluate = EvaluateQLinearSoftmax,
+  return {.domain = "com.microsoft",
+          .name = "QLinearSoftmax",
+          .min_operands = 4,
+          .max_operands = 5,
+          .attrs = {IntAttr("axis"), IntAttr("opset")},
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateQLinearSoftmax,
           .doc = "Quantised Softmax."};
 }
 

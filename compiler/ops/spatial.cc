@@ -11,8 +11,9 @@ StatusOr<Window> ReadWindow(const AttributeList &attrs, llvm::ArrayRef<int64_t> 
   if (kernel.empty() && stated.empty())
     return AttrError("attribute kernel_shape is missing");
   if (!kernel.empty() && !stated.empty() && stated != kernel)
-    return AttrError(fmt::format("kernel_shape {} differs from the weights' kernel {}", ToString(stated), ToString(kernel)),
-                     "drop kernel_shape or correct it");
+    return AttrError(
+        fmt::format("kernel_shape {} differs from the weights' kernel {}", ToString(stated), ToString(kernel)),
+        "drop kernel_shape or correct it");
   const llvm::ArrayRef<int64_t> k = kernel.empty() ? stated : kernel;
   const size_t rank = k.size();
   w.kernel.assign(k.begin(), k.end());
@@ -24,7 +25,8 @@ StatusOr<Window> ReadWindow(const AttributeList &attrs, llvm::ArrayRef<int64_t> 
       return OkStatus();
     }
     if (v.size() != size)
-      return AttrError(fmt::format("{} {} has {} values; {} spatial axes need {}", name, ToString(v), v.size(), rank, size));
+      return AttrError(
+          fmt::format("{} {} has {} values; {} spatial axes need {}", name, ToString(v), v.size(), rank, size));
     for (int64_t x : v)
       if (x < least || x > (int64_t{1} << 31))
         return AttrError(fmt::format("{} {} must be at least {}", name, ToString(v), least));
@@ -72,9 +74,9 @@ StatusOr<int64_t> WindowOutput(Window &w, int i, int64_t in) {
   if (room < 0) {
     if (in == 0)
       return 0;
-    return ShapeError(fmt::format("the kernel extent {} along spatial axis {} is larger than the padded input {}", extent, i,
-                                  padded),
-                      "use a smaller kernel or dilation, or more padding");
+    return ShapeError(
+        fmt::format("the kernel extent {} along spatial axis {} is larger than the padded input {}", extent, i, padded),
+        "use a smaller kernel or dilation, or more padding");
   }
   int64_t out = (w.ceil_mode ? (room + s - 1) / s : room / s) + 1;
   // A last window that would start behind the input and its leading padding is dropped.

@@ -15,15 +15,15 @@ struct Window {
   bool ceil_mode = false;
 
   int rank() const { return static_cast<int>(kernel.size()); }
-  int64_t extent(int i) const { return dilation[i] * (kernel[i] - 1) + 1; }  // of the dilated kernel
+  int64_t extent(int i) const { return dilation[i] * (kernel[i] - 1) + 1; } // of the dilated kernel
 };
 
-// From kernel_shape, strides, dilations, pads, auto_pad and ceil_mode. `kernel`: the weights' spatial extents, which kernel_shape
-// must equal when both are there (pools pass none). E0203 on wrong lengths or values.
+// From kernel_shape, strides, dilations, pads, auto_pad and ceil_mode. `kernel`: the weights' spatial extents, which
+// kernel_shape must equal when both are there (pools pass none). E0203 on wrong lengths or values.
 StatusOr<Window> ReadWindow(const AttributeList &attrs, llvm::ArrayRef<int64_t> kernel);
 
-// The output extent along spatial axis i for input extent `in`; settles pad_begin/pad_end when auto_pad is set. E0301 when the
-// kernel is larger than the padded input.
+// The output extent along spatial axis i for input extent `in`; settles pad_begin/pad_end when auto_pad is set. E0301
+// when the kernel is larger than the padded input.
 StatusOr<int64_t> WindowOutput(Window &w, int i, int64_t in);
 // The same for a dim that may be symbolic: known when static, or when the window keeps extents (stride 1).
 StatusOr<Dim> WindowOutputDim(Window &w, int i, const Dim &in);

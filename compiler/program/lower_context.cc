@@ -12,25 +12,27 @@ using program::Buffer;
 using program::BufferId;
 using program::Space;
 
-const Value* LowerContext::Resolve(const Value* v) const {
-  for (auto it = bound_.find(v); it != bound_.end(); it = bound_.find(v)) v = it->second;
+const Value *LowerContext::Resolve(const Value *v) const {
+  for (auto it = bound_.find(v); it != bound_.end(); it = bound_.find(v))
+    v = it->second;
   return v;
 }
 
-View LowerContext::ViewOf(const Value* v) const {
+View LowerContext::ViewOf(const Value *v) const {
   v = Resolve(v);
   auto it = program_->places.find(v);
   NPUC_CHECK(it != program_->places.end(), "value '{}' has no place", v->name());
   return it->second.view;
 }
 
-bool LowerContext::OnChip(const View& v) const {
+bool LowerContext::OnChip(const View &v) const {
   return v.address.region == Region::Buffer && program_->buffers[v.address.index].space == Space::Sram;
 }
 
-isa::Quant LowerContext::QuantOf(const Value* v) {
-  const QuantRef& q = v->type().quant();
-  if (!q) return {};
+isa::Quant LowerContext::QuantOf(const Value *v) {
+  const QuantRef &q = v->type().quant();
+  if (!q)
+    return {};
   NPUC_CHECK(q->per_tensor(), "'{}' is quantised per axis where one scale is needed", v->name());
   return {q->scale(), q->zero_point()};
 }
@@ -52,35 +54,38 @@ View LowerContext::AllocTile(DType t, int64_t n, int64_t h, int64_t w, int64_t c
   return isa::NhwcView(AllocSram(n * h * w * c * ByteSize(t), std::move(name)), t, n, h, w, c);
 }
 
-View LowerContext::Fetch(const View& full, const Box& box, const std::string& name) {
+View LowerContext::Fetch(const View &full, const Box &box, const std::string &name) {
   const View src = program::Sub(full, box);
-  if (OnChip(full)) return src;
+  if (OnChip(full))
+    return src;
   View tile = AllocTile(full.dtype, box.size[0], box.size[1], box.size[2], box.size[3], name);
   tile.zero = full.zero;
   Copy(src, tile);
   return tile;
 }
 
-View LowerContext::Tile(const View& full, const Box& box, const std::string& name) {
-  if (OnChip(full)) return program::Sub(full, box);
+View LowerContext::Tile(const View &full, const Box &box, const std::string &name) {
+  if (OnChip(full))
+    return program::Sub(full, box);
   View tile = AllocTile(full.dtype, box.size[0], box.size[1], box.size[2], box.size[3], name);
   tile.zero = full.zero;
   return tile;
 }
 
-void LowerContext::Store(const View& tile, const View& full, const Box& box) {
-  if (OnChip(full)) return;
+void LowerContext::Store(const View &tile, const View &full, const Box &box) {
+  if (OnChip(full))
+    return;
   Copy(tile, program::Sub(full, box));
 }
 
-void LowerContext::Copy(const View& src, const View& dst) {
+void LowerContext::Copy(const View &src, const View &dst) {
   isa::Dma dma;
   dma.src = src;
   dma.dst = dst;
   Emit(OnChip(dst) ? isa::Engine::LD : isa::Engine::ST, std::move(dma));
 }
 
-BufferId LowerContext::AddConst(int64_t bytes, std::string name, std::function<void(uint8_t*)> fill) {
+BufferId LowerContext::AddConst(int64_t bytes, std::string name, std::function<void(uint8_t *)> fill) {
   Buffer b;
   b.space = Space::Const;
   b.bytes = bytes;
@@ -89,7 +94,7 @@ BufferId LowerContext::AddConst(int64_t bytes, std::string name, std::function<v
   return AddBuffer(std::move(b));
 }
 
-Address LowerContext::LoadConst(BufferId buffer, int64_t offset, int64_t bytes, const std::string& name) {
+Address LowerContext::LoadConst(BufferId buffer, int64_t offset, int64_t bytes, const std::string &name) {
   const Address to = AllocSram(bytes, name);
   // Bytes in lines of at most the machine's greatest extent, so that any size is one or two copies.
   const int64_t line = std::min<int64_t>(bytes, target_.limits.dims_max / 2);
@@ -99,13 +104,14 @@ Address LowerContext::LoadConst(BufferId buffer, int64_t offset, int64_t bytes, 
          isa::NhwcView({to.region, to.index, at}, DType::U8, 1, 1, w, c));
   };
   piece(0, lines, line);
-  if (rest) piece(lines * line, 1, rest);
+  if (rest)
+    piece(lines * line, 1, rest);
   return to;
 }
 
-View LowerContext::ConstView(const Value* v) {
+View LowerContext::ConstView(const Value *v) {
   v = Resolve(v);
-  const Tensor* t = v->constant();
+  const Tensor *t = v->constant();
   NPUC_CHECK(t != nullptr, "'{}' is not a constant", v->name());
   NPUC_CHECK(v->type().layout() == Layout::RowMajor, "constant '{}' in layout {}", v->name(), Name(v->type().layout()));
   auto [it, fresh] = const_views_.try_emplace(v, 0);
@@ -115,9 +121,10 @@ View LowerContext::ConstView(const Value* v) {
     b.name = v->name();
     if (t->is_splat()) {
       b.bytes = t->num_elements() * ByteSize(t->dtype());
-      b.fill = [t = *t](uint8_t* dst) {
+      b.fill = [t = *t](uint8_t *dst) {
         const int size = ByteSize(t.dtype());
-        for (int64_t i = 0, n = t.num_elements(); i < n; ++i) std::memcpy(dst + i * size, t.bytes(), size);
+        for (int64_t i = 0, n = t.num_elements(); i < n; ++i)
+          std::memcpy(dst + i * size, t.bytes(), size);
       };
     } else {
       b.bytes = t->num_stored_bytes();
@@ -133,8 +140,9 @@ void LowerContext::Emit(isa::Engine engine, isa::CommandBody body) {
   c.engine = engine;
   c.layer = layer_;
   c.body = std::move(body);
-  if (engine == isa::Engine::MXU || engine == isa::Engine::VPU) ++program_->layers[layer_].tiles;
+  if (engine == isa::Engine::MXU || engine == isa::Engine::VPU)
+    ++program_->layers[layer_].tiles;
   segment_->commands.push_back(std::move(c));
 }
 
-}  // namespace npuc
+} // namespace npuc

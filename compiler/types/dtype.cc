@@ -43,35 +43,56 @@ constexpr Info kInfo[kNumDTypes] = {
     {"i2", "int2", 1, 2, kSigned},
 };
 
-const Info& Get(DType t) { return kInfo[static_cast<int>(t) < kNumDTypes ? static_cast<int>(t) : 0]; }
+const Info &Get(DType t) {
+  return kInfo[static_cast<int>(t) < kNumDTypes ? static_cast<int>(t) : 0];
+}
 
-}  // namespace
+} // namespace
 
-int ByteSize(DType t) { return Get(t).bytes; }
-int BitWidth(DType t) { return Get(t).bits; }
-bool IsFloat(DType t) { return Get(t).cls == kFloat; }
-bool IsSignedInt(DType t) { return Get(t).cls == kSigned; }
-bool IsUnsignedInt(DType t) { return Get(t).cls == kUnsigned; }
-bool IsComplex(DType t) { return Get(t).cls == kComplex; }
+int ByteSize(DType t) {
+  return Get(t).bytes;
+}
+int BitWidth(DType t) {
+  return Get(t).bits;
+}
+bool IsFloat(DType t) {
+  return Get(t).cls == kFloat;
+}
+bool IsSignedInt(DType t) {
+  return Get(t).cls == kSigned;
+}
+bool IsUnsignedInt(DType t) {
+  return Get(t).cls == kUnsigned;
+}
+bool IsComplex(DType t) {
+  return Get(t).cls == kComplex;
+}
 
 int64_t IntMin(DType t) {
-  if (!IsSignedInt(t)) return 0;
+  if (!IsSignedInt(t))
+    return 0;
   return BitWidth(t) == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (BitWidth(t) - 1));
 }
 
 int64_t IntMax(DType t) {
-  if (t == DType::Bool) return 1;
+  if (t == DType::Bool)
+    return 1;
   const int bits = BitWidth(t) - (IsSignedInt(t) ? 1 : 0);
   return bits >= 64 ? -1 : bits == 63 ? std::numeric_limits<int64_t>::max() : (int64_t{1} << bits) - 1;
 }
 
-std::string_view Name(DType t) { return Get(t).name; }
-std::string_view OnnxName(DType t) { return Get(t).onnx; }
+std::string_view Name(DType t) {
+  return Get(t).name;
+}
+std::string_view OnnxName(DType t) {
+  return Get(t).onnx;
+}
 
 std::optional<DType> ParseDType(std::string_view name) {
   for (int i = 0; i < kNumDTypes; ++i)
-    if (kInfo[i].name == name) return static_cast<DType>(i);
+    if (kInfo[i].name == name)
+      return static_cast<DType>(i);
   return std::nullopt;
 }
 
-}  // namespace npuc
+} // namespace npuc

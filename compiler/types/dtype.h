@@ -45,20 +45,24 @@ int ByteSize(DType t);
 // Bits of one element as ONNX packs it (4 for I4); 0 for String and Undefined.
 int BitWidth(DType t);
 
-bool IsFloat(DType t);            // F16, BF16, F32, F64, F8*, F4E2M1
-bool IsSignedInt(DType t);        // I2, I4, I8 ... I64
-bool IsUnsignedInt(DType t);      // U2, U4, U8 ... U64 (not Bool)
-inline bool IsInt(DType t) { return IsSignedInt(t) || IsUnsignedInt(t); }
+bool IsFloat(DType t);       // F16, BF16, F32, F64, F8*, F4E2M1
+bool IsSignedInt(DType t);   // I2, I4, I8 ... I64
+bool IsUnsignedInt(DType t); // U2, U4, U8 ... U64 (not Bool)
+inline bool IsInt(DType t) {
+  return IsSignedInt(t) || IsUnsignedInt(t);
+}
 bool IsComplex(DType t);
 
-// Least and greatest value of an integer type up to 64 bits (U64's greatest is returned as -1's bits: don't ask for it).
+// Least and greatest value of an integer type up to 64 bits (U64's greatest is returned as -1's bits: don't ask for
+// it).
 int64_t IntMin(DType t);
 int64_t IntMax(DType t);
 
-// Short names: f32 u8 i8 u16 i16 i32 i64 string bool f16 f64 u32 u64 c64 c128 bf16 f8e4m3fn ... u4 i4 f4e2m1 f8e8m0 u2 i2.
+// Short names: f32 u8 i8 u16 i16 i32 i64 string bool f16 f64 u32 u64 c64 c128 bf16 f8e4m3fn ... u4 i4 f4e2m1 f8e8m0 u2
+// i2.
 std::string_view Name(DType t);
 std::optional<DType> ParseDType(std::string_view name);
 // ONNX's name as users know it: "float", "uint8", "float16", ...
 std::string_view OnnxName(DType t);
 
-}  // namespace npuc
+} // namespace npuc

@@ -36,26 +36,35 @@ Type Type::Map(DType key, Type value) {
   return t;
 }
 
-bool Type::operator==(const Type& o) const {
-  if (kind_ != o.kind_) return false;
+bool Type::operator==(const Type &o) const {
+  if (kind_ != o.kind_)
+    return false;
   switch (kind_) {
-    case Kind::None: return true;
-    case Kind::Tensor:
-      return dtype_ == o.dtype_ && layout_ == o.layout_ && shape_ == o.shape_ && SameQuant(quant_, o.quant_);
-    case Kind::Sequence:
-    case Kind::Optional: return *element_ == *o.element_;
-    case Kind::Map: return dtype_ == o.dtype_ && *element_ == *o.element_;
+  case Kind::None:
+    return true;
+  case Kind::Tensor:
+    return dtype_ == o.dtype_ && layout_ == o.layout_ && shape_ == o.shape_ && SameQuant(quant_, o.quant_);
+  case Kind::Sequence:
+  case Kind::Optional:
+    return *element_ == *o.element_;
+  case Kind::Map:
+    return dtype_ == o.dtype_ && *element_ == *o.element_;
   }
   return false;
 }
 
 std::string Type::ToString() const {
   switch (kind_) {
-    case Kind::None: return "none";
-    case Kind::Sequence: return "seq<" + element_->ToString() + ">";
-    case Kind::Optional: return "opt<" + element_->ToString() + ">";
-    case Kind::Map: return fmt::format("map<{},{}>", Name(dtype_), element_->ToString());
-    case Kind::Tensor: break;
+  case Kind::None:
+    return "none";
+  case Kind::Sequence:
+    return "seq<" + element_->ToString() + ">";
+  case Kind::Optional:
+    return "opt<" + element_->ToString() + ">";
+  case Kind::Map:
+    return fmt::format("map<{},{}>", Name(dtype_), element_->ToString());
+  case Kind::Tensor:
+    break;
   }
   std::string s = fmt::format("{}{}", Name(dtype_), shape_.ToString());
   if (quant_) {
@@ -66,8 +75,9 @@ std::string Type::ToString() const {
                        fmt::join(quant_->zero_points, ","));
     }
   }
-  if (layout_ != Layout::RowMajor) s += fmt::format(":{}", Name(layout_));
+  if (layout_ != Layout::RowMajor)
+    s += fmt::format(":{}", Name(layout_));
   return s;
 }
 
-}  // namespace npuc
+} // namespace npuc

@@ -3,42 +3,48 @@
 namespace npuc {
 namespace {
 
-Type AsF32(const Type& t) {
+Type AsF32(const Type &t) {
   Type r = t;
   r.set_dtype(DType::F32);
   r.set_quant(nullptr);
   return r;
 }
 
-bool IsClampOnIntegers(const Node& op) {
+bool IsClampOnIntegers(const Node &op) {
   return IsOneOf(op, {"Relu", "Clip"}) && SameQuant(op.operand(0)->type().quant(), op.result()->type().quant()) &&
          op.operand(0)->type().dtype() == op.result()->type().dtype();
 }
 
-}  // namespace
+} // namespace
 
-StageBuilder::StageBuilder(Node& anchor, llvm::ArrayRef<Value*> operands, PassContext& ctx) : ctx_(ctx), check_{ctx.target} {
+StageBuilder::StageBuilder(Node &anchor, llvm::ArrayRef<Value *> operands, PassContext &ctx)
+    : ctx_(ctx), check_{ctx.target} {
   fused_ = anchor.graph()->AddNode(LookupOp("npuc", "Fused"), {}, 1, {}, &anchor);
   body_ = fused_->AddBody();
-  llvm::SmallVector<Value*, 4> inner;
-  for (Value* v : operands) inner.push_back(v ? Input(v) : nullptr);
-  Node* a = body_->AddNode(&anchor.op(), inner, anchor.num_results(), anchor.origin());
+  llvm::SmallVector<Value *, 4> inner;
+  for (Value *v : operands)
+    inner.push_back(v ? Input(v) : nullptr);
+  Node *a = body_->AddNode(&anchor.op(), inner, anchor.num_results(), anchor.origin());
   a->attrs() = anchor.attrs();
   const bool own = operands == anchor.operands();
-  const Type& t = anchor.result()->type();
+  const Type &t = anchor.result()->type();
   a->result()->set_type(own && t.is_quantized() ? t : AsF32(t));
   current_ = a->result();
-  if (current_->type().is_quantized()) ++stage_ops_;
+  if (current_->type().is_quantized())
+    ++stage_ops_;
   origin_ = anchor.origin();
 }
 
 StageBuilder::~StageBuilder() {
-  if (fused_) fused_->Erase();
+  if (fused_)
+    fused_->Erase();
 }
 
-Value* StageBuilder::Input(Value* outer) {
-  if (outer->constant() && outer->constant()->num_elements() == 1 && outer->constant()->rank() == 0 && !outer->type().is_quantized())
-    return body_->AddConstant(*outer->constant(), outer->name(), body_->nodes().empty() ? nullptr : &body_->nodes().front());
+Value *StageBuilder::Input(Value *outer) {
+  if (outer->constant() && outer->constant()->num_elements() == 1 && outer->constant()->rank() == 0 &&
+      !outer->type().is_quantized())
+    return body_->AddConstant(*outer->constant(), outer->name(),
+                              body_->nodes().empty() ? nullptr : &body_->nodes().front());
   auto [it, fresh] = inputs_.try_emplace(outer, nullptr);
   if (fresh) {
     it->second = body_->AddInput(outer->name(), outer->type());
@@ -47,29 +53,32 @@ Value* StageBuilder::Input(Value* outer) {
   return it->second;
 }
 
-std::optional<int> StageBuilder::Cost(const Node& n, unsigned through) const {
-  const NpuOp* op = ctx_.npu->Find(n.op());
+std::optional<int> StageBuilder::Cost(const Node &n, unsigned through) const {
+  const NpuOp *op = ctx_.npu->Find(n.op());
   // Quantize, Dequantize and Cast need no lowering of their own to stand in a stage.
-  if (IsNpucOp(n, "Quantize") || IsNpucOp(n, "Dequantize")) return 1;
+  if (IsNpucOp(n, "Quantize") || IsNpucOp(n, "Dequantize"))
+    return 1;
   return op ? op->StageOps(n, through, check_) : std::nullopt;
 }
 
-bool StageBuilder::Append(Node& op, unsigned through, llvm::function_ref<Value*(Value*)> side) {
-  const Type& out = op.result()->type();
-  if (!out.is_static_tensor() || !current_->type().is_static_tensor() || !(out.shape() == current_->type().shape())) return false;
-  llvm::SmallVector<Node*, 3> added;
+bool StageBuilder::Append(Node &op, unsigned through, llvm::function_ref<Value *(Value *)> side) {
+  const Type &out = op.result()->type();
+  if (!out.is_static_tensor() || !current_->type().is_static_tensor() || !(out.shape() == current_->type().shape()))
+    return false;
+  llvm::SmallVector<Node *, 3> added;
   const unsigned old_inputs = body_->num_inputs();
-  Value* const before = current_;
+  Value *const before = current_;
   int cost = 0;
-  auto add = [&](const OpDef* def, llvm::ArrayRef<Value*> operands, Type type, Origin origin) {
-    Node* n = body_->AddNode(def, operands, 1, std::move(origin));
+  auto add = [&](const OpDef *def, llvm::ArrayRef<Value *> operands, Type type, Origin origin) {
+    Node *n = body_->AddNode(def, operands, 1, std::move(origin));
     n->result()->set_type(std::move(type));
     added.push_back(n);
     current_ = n->result();
     return n;
   };
   auto undo = [&] {
-    while (!added.empty()) added.pop_back_val()->Erase();
+    while (!added.empty())
+      added.pop_back_val()->Erase();
     for (unsigned i = body_->num_inputs(); i-- > old_inputs;) {
       inputs_.erase(fused_->operand(i));
       body_->RemoveInput(i);
@@ -81,54 +90,60 @@ bool StageBuilder::Append(Node& op, unsigned through, llvm::function_ref<Value*(
 
   if (IsNpucOp(op, "Quantize") || IsNpucOp(op, "Dequantize")) {
     const bool q = IsNpucOp(op, "Quantize");
-    if (q == current_->type().is_quantized() || (q && !out.quant()->per_tensor())) return false;
+    if (q == current_->type().is_quantized() || (q && !out.quant()->per_tensor()))
+      return false;
     add(&op.op(), {current_}, q ? out : AsF32(out), op.origin());
     cost = 1;
   } else if (IsNpucOp(op, "Requantize")) {
-    if (!current_->type().is_quantized() || !out.quant()->per_tensor()) return false;
+    if (!current_->type().is_quantized() || !out.quant()->per_tensor())
+      return false;
     add(LookupOp("npuc", "Dequantize"), {current_}, AsF32(out), op.origin());
     add(LookupOp("npuc", "Quantize"), {current_}, out, op.origin());
     cost = 2;
   } else {
     const bool clamp = current_->type().is_quantized() && IsClampOnIntegers(op);
     if (current_->type().is_quantized() && !clamp) {
-      if (!out.is_quantized() || !out.quant()->per_tensor()) return false;
+      if (!out.is_quantized() || !out.quant()->per_tensor())
+        return false;
       add(LookupOp("npuc", "Dequantize"), {current_}, AsF32(out), {});
       ++cost;
     }
-    llvm::SmallVector<Value*, 3> operands;
+    llvm::SmallVector<Value *, 3> operands;
     for (unsigned i = 0; i < op.num_operands(); ++i) {
-      Value* const v = op.operand(i);
+      Value *const v = op.operand(i);
       if (i == through) {
         operands.push_back(current_);
       } else if (!v) {
         operands.push_back(nullptr);
       } else {
-        Value* const s = side(v);
-        if (!s || s == op.operand(through)) return undo();
+        Value *const s = side(v);
+        if (!s || s == op.operand(through))
+          return undo();
         operands.push_back(Input(s));
       }
     }
-    Node* made = add(&op.op(), operands, clamp ? out : AsF32(out), op.origin());
+    Node *made = add(&op.op(), operands, clamp ? out : AsF32(out), op.origin());
     made->attrs() = op.attrs();
     const auto own = Cost(*made, through);
-    if (!own) return undo();
+    if (!own)
+      return undo();
     cost += *own;
     if (!clamp && out.is_quantized()) {
       add(LookupOp("npuc", "Quantize"), {current_}, out, {});
       ++cost;
     }
   }
-  if (stage_ops_ + cost > ctx_.npu->max_stage_ops()) return undo();
+  if (stage_ops_ + cost > ctx_.npu->max_stage_ops())
+    return undo();
   stage_ops_ += cost;
   ++nodes_;
   origin_ = MergeOrigins(origin_, op.origin());
   return true;
 }
 
-Node* StageBuilder::Finish(const Type& type, Node* at) {
+Node *StageBuilder::Finish(const Type &type, Node *at) {
   if (!type.is_quantized() && type.dtype() != DType::F32) {
-    Node* cast = body_->AddNode(LookupOp("", "Cast"), {current_}, 1, {});
+    Node *cast = body_->AddNode(LookupOp("", "Cast"), {current_}, 1, {});
     cast->attrs().Set("to", static_cast<int64_t>(type.dtype()));
     Type t = type;
     t.set_layout(Layout::RowMajor);
@@ -139,52 +154,63 @@ Node* StageBuilder::Finish(const Type& type, Node* at) {
   fused_->result()->set_type(type);
   fused_->set_origin(origin_);
   fused_->MoveBefore(at);
-  if (!ctx_.npu->Check(*fused_, check_).empty()) return nullptr;  // the destructor takes it away
-  Node* done = fused_;
+  if (!ctx_.npu->Check(*fused_, check_).empty())
+    return nullptr; // the destructor takes it away
+  Node *done = fused_;
   fused_ = nullptr;
   return done;
 }
 
-bool FuseQuantizedStage(Node& n, llvm::ArrayRef<Value*> operands, PassContext& ctx) {
-  if (!ctx.npu || !ctx.npu->Find(n.op()) || !ctx.npu->Find(n.op())->HasOutputStage()) return false;
+bool FuseQuantizedStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &ctx) {
+  if (!ctx.npu || !ctx.npu->Find(n.op()) || !ctx.npu->Find(n.op())->HasOutputStage())
+    return false;
   StageBuilder stage(n, operands, ctx);
-  Value* v = n.result();
-  auto typed = [](Value* s) -> Value* {
-    if (s->constant()) return s;
-    const Node* d = DefinedBy(s, "Dequantize", "npuc");
+  Value *v = n.result();
+  auto typed = [](Value *s) -> Value * {
+    if (s->constant())
+      return s;
+    const Node *d = DefinedBy(s, "Dequantize", "npuc");
     return d && d->operand(0)->type().quant()->per_tensor() ? d->operand(0) : nullptr;
   };
   while (static_cast<int>(stage.num_nodes()) < ctx.options.max_fusion_chain) {
     // Several Quantize nodes of one type are one.
-    if (v->is_graph_output() || !v->has_uses()) return false;
-    Node* next = v->uses()[0].user;
+    if (v->is_graph_output() || !v->has_uses())
+      return false;
+    Node *next = v->uses()[0].user;
     const bool last = IsNpucOp(*next, "Quantize");
-    for (const Use& u : v->uses())
-      if (u.user != next && !(last && IsNpucOp(*u.user, "Quantize") && u.user->result()->type() == next->result()->type())) return false;
-    if ((!last && !v->has_one_use()) || next->graph() != n.graph() || next->num_results() != 1) return false;
-    if (!stage.Append(*next, v->uses()[0].operand, typed)) return false;
+    for (const Use &u : v->uses())
+      if (u.user != next &&
+          !(last && IsNpucOp(*u.user, "Quantize") && u.user->result()->type() == next->result()->type()))
+        return false;
+    if ((!last && !v->has_one_use()) || next->graph() != n.graph() || next->num_results() != 1)
+      return false;
+    if (!stage.Append(*next, v->uses()[0].operand, typed))
+      return false;
     if (!last) {
       v = next->result();
       continue;
     }
-    llvm::SmallVector<Node*, 2> quantizes;
-    for (const Use& u : v->uses()) quantizes.push_back(u.user);
+    llvm::SmallVector<Node *, 2> quantizes;
+    for (const Use &u : v->uses())
+      quantizes.push_back(u.user);
     // The first of them in the graph: all their users stand behind it, and all operands before.
-    Node* at = quantizes[0];
+    Node *at = quantizes[0];
     if (quantizes.size() > 1)
-      for (Node& m : n.graph()->nodes())
+      for (Node &m : n.graph()->nodes())
         if (llvm::is_contained(quantizes, &m)) {
           at = &m;
           break;
         }
     const Type type = at->result()->type();
-    Node* fused = stage.Finish(type, at);
-    if (!fused) return false;
-    for (Node* q : quantizes) q->result()->ReplaceAllUsesWith(fused->result());
+    Node *fused = stage.Finish(type, at);
+    if (!fused)
+      return false;
+    for (Node *q : quantizes)
+      q->result()->ReplaceAllUsesWith(fused->result());
     TakeName(*at->result(), *fused->result());
     return true;
   }
   return false;
 }
 
-}  // namespace npuc
+} // namespace npuc

@@ -1,5 +1,5 @@
-// Dinic's maximum flow (E. A. Dinic, 1970) with levels by breadth-first search and an iterative depth-first search of blocking flows. On the
-// graphs of the layout pass (long, narrow, few terminals) a handful of phases suffice.
+// Dinic's maximum flow (E. A. Dinic, 1970) with levels by breadth-first search and an iterative depth-first search of
+// blocking flows. On the graphs of the layout pass (long, narrow, few terminals) a handful of phases suffice.
 #include "passes/layout/min_cut.h"
 
 #include <algorithm>
@@ -21,7 +21,8 @@ void MinCut::AddEdge(int from, int to, int64_t capacity) {
 }
 
 void MinCut::Penalise(int from, int to, int64_t weight) {
-  if (from != to && weight > 0) AddEdge(from + 2, to + 2, weight);
+  if (from != to && weight > 0)
+    AddEdge(from + 2, to + 2, weight);
 }
 
 void MinCut::Fix(int variable, bool label) {
@@ -53,26 +54,31 @@ std::vector<bool> MinCut::Solve() {
     for (;;) {
       if (at == 1) {
         int64_t flow = kNever * 2;
-        for (int e : path) flow = std::min(flow, edges_[e].capacity);
+        for (int e : path)
+          flow = std::min(flow, edges_[e].capacity);
         size_t cut = 0;
         for (size_t k = path.size(); k-- > 0;) {
           edges_[path[k]].capacity -= flow;
           edges_[path[k] ^ 1].capacity += flow;
-          if (edges_[path[k]].capacity == 0) cut = k;
+          if (edges_[path[k]].capacity == 0)
+            cut = k;
         }
         at = edges_[path[cut] ^ 1].to;
         path.resize(cut);
         continue;
       }
-      int& k = next[at];
+      int &k = next[at];
       const int degree = static_cast<int>(adjacent_[at].size());
-      while (k < degree && !(edges_[adjacent_[at][k]].capacity > 0 && level[edges_[adjacent_[at][k]].to] == level[at] + 1)) ++k;
+      while (k < degree &&
+             !(edges_[adjacent_[at][k]].capacity > 0 && level[edges_[adjacent_[at][k]].to] == level[at] + 1))
+        ++k;
       if (k < degree) {
         path.push_back(adjacent_[at][k]);
         at = edges_[path.back()].to;
       } else {
         level[at] = -1;
-        if (path.empty()) break;
+        if (path.empty())
+          break;
         at = edges_[path.back() ^ 1].to;
         path.pop_back();
         ++next[at];
@@ -80,8 +86,9 @@ std::vector<bool> MinCut::Solve() {
     }
   }
   std::vector<bool> label(n - 2);
-  for (int v = 2; v < n; ++v) label[v - 2] = level[v] < 0;
+  for (int v = 2; v < n; ++v)
+    label[v - 2] = level[v] < 0;
   return label;
 }
 
-}  // namespace npuc
+} // namespace npuc

@@ -8,7 +8,7 @@ namespace npuc {
 
 // Variables 0 .. n-1 take label false or true.
 class MinCut {
- public:
+public:
   explicit MinCut(int variables = 0);
   int AddVariable();
   // Costs `weight` when from is false and to is true.
@@ -19,14 +19,14 @@ class MinCut {
 
   static constexpr int64_t kNever = INT64_C(1) << 60;
 
- private:
+private:
   struct Edge {
     int to;
     int64_t capacity;
   };
   void AddEdge(int from, int to, int64_t capacity);
   std::vector<Edge> edges_;                // 2k and 2k+1 are each other's reverse
-  std::vector<std::vector<int>> adjacent_;  // 0: source (false), 1: sink (true), 2 + variable
+  std::vector<std::vector<int>> adjacent_; // 0: source (false), 1: sink (true), 2 + variable
 };
 
-}  // namespace npuc
+} // namespace npuc

@@ -1,21 +1,23 @@
 // Chooses, node by node, whether float work is f16 on the NPU or f32 on the host, and puts casts where the two meet.
 //
-//   %y = Conv(%x: f32, w: f32): f32          ->  %x_f16 = Cast(%x); %y: f16 = Conv(%x_f16, w: f16)      where NpuOps::Check allows it as f16
-//   host node or graph output reading %y     ->  one Cast to f32 a value, shared by all such readers
-//   Dequantize(%q): f32                      ->  f16 for f16 readers, f32 for the others
+//   %y = Conv(%x: f32, w: f32): f32          ->  %x_f16 = Cast(%x); %y: f16 = Conv(%x_f16, w: f16)      where
+//   NpuOps::Check allows it as f16 host node or graph output reading %y     ->  one Cast to f32 a value, shared by all
+//   such readers Dequantize(%q): f32                      ->  f16 for f16 readers, f32 for the others
 //
-// A node is asked as if every f32 in it were f16 (CheckContext::float_as); what it breaks is kept as the reasons of its ONNX nodes. Constants are
-// rounded to f16 once. Operands that the machine reads as f32 tables stay f32: bias, normalisation parameters; scales of Resize too.
+// A node is asked as if every f32 in it were f16 (CheckContext::float_as); what it breaks is kept as the reasons of its
+// ONNX nodes. Constants are rounded to f16 once. Operands that the machine reads as f32 tables stay f32: bias,
+// normalisation parameters; scales of Resize too.
 //
-// Constants that f16 doesn't hold: an additive mask, a bound or a fill beyond its range (-1e9, the least f32) becomes its greatest finite value;
-// a bound of Clip becomes none; weights and factors beyond the range, and a scalar that would become 0 (an epsilon of 1e-12), keep their
-// node in f32 on the host, rule f16-range, with a warning.
+// Constants that f16 doesn't hold: an additive mask, a bound or a fill beyond its range (-1e9, the least f32) becomes
+// its greatest finite value; a bound of Clip becomes none; weights and factors beyond the range, and a scalar that
+// would become 0 (an epsilon of 1e-12), keep their node in f32 on the host, rule f16-range, with a warning.
 //
-// Numbers that f16 can't be trusted with stay f32 with whoever reads them: floats cast from integers of more than 8 bits (sums of products, positions),
-// and the scales of DynamicQuantizeLinear. Rule f16-range.
+// Numbers that f16 can't be trusted with stay f32 with whoever reads them: floats cast from integers of more than 8
+// bits (sums of products, positions), and the scales of DynamicQuantizeLinear. Rule f16-range.
 //
-// Left alone: values that are f16 already, f64, bodies of control flow (host), integers, and everything with --precision fp32 or on a target
-// without f16 (rule float-on-integer-target comes from Check). Quantize takes f32 or f16, whatever its operand is.
+// Left alone: values that are f16 already, f64, bodies of control flow (host), integers, and everything with
+// --precision fp32 or on a target without f16 (rule float-on-integer-target comes from Check). Quantize takes f32 or
+// f16, whatever its operand is.
 //
 // Cost: one Check a float node, then linear.
 #include <cmath>
@@ -28,96 +30,124 @@ namespace {
 
 constexpr double kMaxHalf = 65504.0;
 
-bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->type().dtype() == DType::F32; }
-bool TouchesF32(const Node& n) {
-  for (const Value* v : n.operands())
-    if (IsF32(v) && !v->constant()) return true;
+bool IsF32(const Value *v) {
+  return v && v->type().is_tensor() && v->type().dtype() == DType::F32;
+}
+bool TouchesF32(const Node &n) {
+  for (const Value *v : n.operands())
+    if (IsF32(v) && !v->constant())
+      return true;
   for (unsigned i = 0; i < n.num_results(); ++i)
-    if (IsF32(n.result(i))) return true;
+    if (IsF32(n.result(i)))
+      return true;
   return false;
 }
 
 // Converts between floats and other types, with either float type on its float side.
-bool IsFlexible(const Node& n) { return IsNpucOp(n, "Quantize") || IsNpucOp(n, "Dequantize") || n.Is("Cast"); }
+bool IsFlexible(const Node &n) {
+  return IsNpucOp(n, "Quantize") || IsNpucOp(n, "Dequantize") || n.Is("Cast");
+}
 
 // Operands that stay f32 when the node computes in f16.
-bool StaysF32(const Node& n, unsigned i) {
-  if (IsOneOf(n, {"Conv", "ConvTranspose", "Gemm"})) return i == 2;
-  if (n.Is("BatchNormalization")) return i >= 1;
-  if (IsOneOf(n, {"LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization"})) return i >= 1;
-  if (IsOneOf(n, {"Resize", "Upsample"})) return i >= 1;
+bool StaysF32(const Node &n, unsigned i) {
+  if (IsOneOf(n, {"Conv", "ConvTranspose", "Gemm"}))
+    return i == 2;
+  if (n.Is("BatchNormalization"))
+    return i >= 1;
+  if (IsOneOf(n, {"LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization"}))
+    return i >= 1;
+  if (IsOneOf(n, {"Resize", "Upsample"}))
+    return i >= 1;
   return false;
 }
 
 // Operands where a value beyond f16's range only has to be as far out as f16 goes.
-bool Saturates(const Node& n, unsigned i) {
-  return IsOneOf(n, {"Add", "Sub", "Where", "Max", "Min", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"}) || (n.Is("Pad") && i == 2);
+bool Saturates(const Node &n, unsigned i) {
+  return IsOneOf(n, {"Add", "Sub", "Where", "Max", "Min", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"}) ||
+         (n.Is("Pad") && i == 2);
 }
-bool IsBound(const Node& n, unsigned i) { return n.Is("Clip") && i >= 1; }
+bool IsBound(const Node &n, unsigned i) {
+  return n.Is("Clip") && i >= 1;
+}
 
 struct RangeFault {
   double value = 0;
   bool beyond = false;
 };
-std::optional<RangeFault> OutOfRange(const Tensor& t, bool may_saturate) {
+std::optional<RangeFault> OutOfRange(const Tensor &t, bool may_saturate) {
   const int64_t n = t.is_splat() ? 1 : t.num_elements();
-  const float* p = t.data<float>();
+  const float *p = t.data<float>();
   for (int64_t i = 0; i < n; ++i) {
     const double a = std::abs(static_cast<double>(p[i]));
-    if (a >= 65520.0 && std::isfinite(p[i]) && !may_saturate) return RangeFault{p[i], true};
+    if (a >= 65520.0 && std::isfinite(p[i]) && !may_saturate)
+      return RangeFault{p[i], true};
   }
   if (n == 1) {
     const double a = std::abs(static_cast<double>(p[0]));
-    if (a != 0 && a <= 0x1p-25) return RangeFault{p[0], false};
+    if (a != 0 && a <= 0x1p-25)
+      return RangeFault{p[0], false};
   }
   return std::nullopt;
 }
 
 class PrecisionAssigner {
- public:
-  PrecisionAssigner(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx) {}
+public:
+  PrecisionAssigner(Graph &g, PassContext &ctx) : g_(g), ctx_(ctx) {}
 
   bool Run() {
-    for (Node& n : g_.nodes()) {
-      if (n.is_return() || n.is_constant() || IsFlexible(n) || !TouchesF32(n)) continue;
-      if (Accepts(n)) half_.insert(&n);
+    for (Node &n : g_.nodes()) {
+      if (n.is_return() || n.is_constant() || IsFlexible(n) || !TouchesF32(n))
+        continue;
+      if (Accepts(n))
+        half_.insert(&n);
     }
-    std::vector<Node*> flexible;
-    for (Node& n : g_.nodes())
-      if (IsFlexible(n)) flexible.push_back(&n);
-    for (Node& n : g_.nodes())
-      if (half_.contains(&n)) Convert(n);
-    for (Node* n : flexible) Adapt(*n);
+    std::vector<Node *> flexible;
+    for (Node &n : g_.nodes())
+      if (IsFlexible(n))
+        flexible.push_back(&n);
+    for (Node &n : g_.nodes())
+      if (half_.contains(&n))
+        Convert(n);
+    for (Node *n : flexible)
+      Adapt(*n);
     return changed_;
   }
 
- private:
-  bool Accepts(const Node& n) {
-    if (DeniedBy(n, ctx_)) return false;  // partition says so with the rule
+private:
+  bool Accepts(const Node &n) {
+    if (DeniedBy(n, ctx_))
+      return false; // partition says so with the rule
     const std::vector<Violation> broken = ctx_.npu->Check(n, CheckContext{ctx_.target, DType::F16});
     if (!broken.empty()) {
       ctx_.AddReasons(n.origin(), broken);
       return false;
     }
-    for (const Value* v : n.operands())
+    for (const Value *v : n.operands())
       if (IsF32(v) && IsWide(v)) {
-        ctx_.AddReasons(n.origin(), {{"f16-range", fmt::format("'{}' comes from wide integers, whose range float16 does not hold", v->name()), "65504", "",
-                                      "quantise the model statically"}});
+        ctx_.AddReasons(
+            n.origin(),
+            {{"f16-range", fmt::format("'{}' comes from wide integers, whose range float16 does not hold", v->name()),
+              "65504", "", "quantise the model statically"}});
         return false;
       }
     for (unsigned i = 0; i < n.num_operands(); ++i) {
-      const Value* v = n.operand(i);
-      if (!IsF32(v) || !v->constant() || StaysF32(n, i) || IsBound(n, i)) continue;
+      const Value *v = n.operand(i);
+      if (!IsF32(v) || !v->constant() || StaysF32(n, i) || IsBound(n, i))
+        continue;
       const auto fault = OutOfRange(*v->constant(), Saturates(n, i));
-      if (!fault) continue;
+      if (!fault)
+        continue;
       Violation why;
       why.rule = "f16-range";
-      why.message = fault->beyond ? fmt::format("constant '{}' holds {}, beyond float16's greatest value 65504", v->name(), fault->value)
-                                  : fmt::format("constant '{}' = {} would become 0 in float16", v->name(), fault->value);
+      why.message =
+          fault->beyond
+              ? fmt::format("constant '{}' holds {}, beyond float16's greatest value 65504", v->name(), fault->value)
+              : fmt::format("constant '{}' = {} would become 0 in float16", v->name(), fault->value);
       why.limit = fault->beyond ? "65504" : "5.96e-08";
       why.actual = fmt::format("{}", fault->value);
       why.help = "rescale the model's constants, or quantise the model";
-      ctx_.diagnostics.Warning(fmt::format("node '{}': {}; it stays in float32 on the host", n.Label(), why.message), why.help);
+      ctx_.diagnostics.Warning(fmt::format("node '{}': {}; it stays in float32 on the host", n.Label(), why.message),
+                               why.help);
       ctx_.AddReasons(n.origin(), {why});
       return false;
     }
@@ -125,58 +155,65 @@ class PrecisionAssigner {
   }
 
   // f32 values whose range or resolution f16 does not have; through operators that only move elements.
-  static bool IsWide(const Value* v) {
+  static bool IsWide(const Value *v) {
     for (int depth = 0; depth < 8; ++depth) {
-      const Node* d = v->def();
-      if (!d) return false;
-      if (d->Is("DynamicQuantizeLinear")) return v->index() == 1;
+      const Node *d = v->def();
+      if (!d)
+        return false;
+      if (d->Is("DynamicQuantizeLinear"))
+        return v->index() == 1;
       if (d->Is("Cast")) {
-        const Type& t = d->operand(0)->type();
+        const Type &t = d->operand(0)->type();
         return t.is_tensor() && (IsInt(t.dtype()) && ByteSize(t.dtype()) > 1);
       }
-      if (!d->op().has(kCopiesElements) || d->num_operands() == 0 || !d->operand(0)) return false;
+      if (!d->op().has(kCopiesElements) || d->num_operands() == 0 || !d->operand(0))
+        return false;
       v = d->operand(0);
     }
     return false;
   }
 
-  Type Half(const Type& t) {
+  Type Half(const Type &t) {
     Type h = t;
     h.set_dtype(DType::F16);
     return h;
   }
 
   // v as f16: itself once its node is converted, a rounded constant, or a cast.
-  Value* AsHalf(Value* v) {
+  Value *AsHalf(Value *v) {
     auto [it, fresh] = as_half_.try_emplace(v, nullptr);
-    if (!fresh) return it->second;
-    Value* h;
-    if (const Tensor* t = v->constant()) {
+    if (!fresh)
+      return it->second;
+    Value *h;
+    if (const Tensor *t = v->constant()) {
       h = v->graph()->AddConstant(RoundToHalf(*t), v->name() + "_f16", v->def());
     } else {
-      Node* const at = v->def() ? &*std::next(v->def()->getIterator()) : &*g_.nodes().begin();
+      Node *const at = v->def() ? &*std::next(v->def()->getIterator()) : &*g_.nodes().begin();
       h = MakeCast(v, DType::F16, at);
     }
     as_half_[v] = h;
     return h;
   }
 
-  static Tensor RoundToHalf(const Tensor& t) {
+  static Tensor RoundToHalf(const Tensor &t) {
     bool beyond = false;
     const int64_t n = t.is_splat() ? 1 : t.num_elements();
-    for (int64_t i = 0; i < n && !beyond; ++i) beyond = std::isfinite(t.data<float>()[i]) && std::abs(t.data<float>()[i]) > kMaxHalf;
-    if (!beyond) return ops::ConvertTensor(t, DType::F16);
+    for (int64_t i = 0; i < n && !beyond; ++i)
+      beyond = std::isfinite(t.data<float>()[i]) && std::abs(t.data<float>()[i]) > kMaxHalf;
+    if (!beyond)
+      return ops::ConvertTensor(t, DType::F16);
     Tensor c = Tensor::Allocate(DType::F32, t.is_splat() ? llvm::ArrayRef<int64_t>() : t.dims());
     for (int64_t i = 0; i < n; ++i) {
       const float x = t.data<float>()[i];
       c.mutable_data<float>()[i] = std::isfinite(x) ? std::min(std::max(x, -65504.0f), 65504.0f) : x;
     }
-    if (!t.is_splat()) return ops::ConvertTensor(c, DType::F16);
+    if (!t.is_splat())
+      return ops::ConvertTensor(c, DType::F16);
     const Tensor h = ops::ConvertTensor(c, DType::F16);
     return Tensor::Splat(DType::F16, t.dims(), h.bytes());
   }
 
-  Value* MakeCast(Value* v, DType to, Node* at) {
+  Value *MakeCast(Value *v, DType to, Node *at) {
     Rewriter rw(at);
     AttributeList attrs;
     attrs.Set("to", static_cast<int64_t>(to));
@@ -186,31 +223,37 @@ class PrecisionAssigner {
     return rw.Create("Cast", {v}, {}, {t}, std::move(attrs))->result();
   }
 
-  void Convert(Node& n) {
+  void Convert(Node &n) {
     for (unsigned i = 0; i < n.num_operands(); ++i) {
-      Value* const v = n.operand(i);
-      if (!IsF32(v)) continue;
-      if (v->constant() && StaysF32(n, i)) continue;
-      if (v->constant() && IsBound(n, i) && std::abs(v->constant()->AsDouble(0)) > kMaxHalf && std::isfinite(v->constant()->AsDouble(0))) {
-        n.set_operand(i, nullptr);  // as good as no bound
+      Value *const v = n.operand(i);
+      if (!IsF32(v))
+        continue;
+      if (v->constant() && StaysF32(n, i))
+        continue;
+      if (v->constant() && IsBound(n, i) && std::abs(v->constant()->AsDouble(0)) > kMaxHalf &&
+          std::isfinite(v->constant()->AsDouble(0))) {
+        n.set_operand(i, nullptr); // as good as no bound
         continue;
       }
       n.set_operand(i, AsHalf(v));
     }
     for (unsigned i = 0; i < n.num_results(); ++i) {
-      Value* const r = n.result(i);
-      if (!IsF32(r)) continue;
+      Value *const r = n.result(i);
+      if (!IsF32(r))
+        continue;
       r->set_type(Half(r->type()));
       as_half_[r] = r;
       changed_ = true;
       // Readers that stay f32 share one cast. Flexible ones take it as it comes.
       llvm::SmallVector<Use, 4> readers;
-      for (const Use& u : r->uses())
-        if (!half_.contains(u.user) && !IsFlexible(*u.user)) readers.push_back(u);
-      if (readers.empty()) continue;
-      Value* const cast = MakeCast(r, DType::F32, &*std::next(n.getIterator()));
+      for (const Use &u : r->uses())
+        if (!half_.contains(u.user) && !IsFlexible(*u.user))
+          readers.push_back(u);
+      if (readers.empty())
+        continue;
+      Value *const cast = MakeCast(r, DType::F32, &*std::next(n.getIterator()));
       bool output = false;
-      for (const Use& u : readers) {
+      for (const Use &u : readers) {
         output |= u.user->is_return() && u.user->graph() == &g_;
         u.user->set_operand(u.operand, cast);
       }
@@ -222,37 +265,42 @@ class PrecisionAssigner {
   }
 
   // A conversion whose float result is read as f16 makes f16 itself.
-  void Adapt(Node& n) {
-    Value* const r = n.result();
-    if (!IsF32(r) || IsF32(n.operand(0))) return;
+  void Adapt(Node &n) {
+    Value *const r = n.result();
+    if (!IsF32(r) || IsF32(n.operand(0)))
+      return;
     auto found = as_half_.find(r);
-    if (found == as_half_.end() || found->second == r) return;
-    Value* const cast = found->second;
-    if (n.operand(0)->type().dtype() == DType::F16) {  // f16 -> f32 -> f16
+    if (found == as_half_.end() || found->second == r)
+      return;
+    Value *const cast = found->second;
+    if (n.operand(0)->type().dtype() == DType::F16) { // f16 -> f32 -> f16
       Rewriter(&n).ReplaceNode(cast->def(), {n.operand(0)});
       return;
     }
-    if (!ctx_.npu->Check(n, CheckContext{ctx_.target, DType::F16}).empty()) return;
+    if (!ctx_.npu->Check(n, CheckContext{ctx_.target, DType::F16}).empty())
+      return;
     AttributeList attrs = n.attrs();
-    if (n.Is("Cast")) attrs.Set("to", static_cast<int64_t>(DType::F16));
+    if (n.Is("Cast"))
+      attrs.Set("to", static_cast<int64_t>(DType::F16));
     Rewriter rw(&n);
-    Node* half = rw.Create(&n.op(), {n.operand(0)}, n.origin(), {Half(r->type())}, std::move(attrs));
-    rw.ReplaceNode(cast->def(), {half->result()});  // may erase n too, when it has no f32 readers
+    Node *half = rw.Create(&n.op(), {n.operand(0)}, n.origin(), {Half(r->type())}, std::move(attrs));
+    rw.ReplaceNode(cast->def(), {half->result()}); // may erase n too, when it has no f32 readers
     changed_ = true;
   }
 
-  Graph& g_;
-  PassContext& ctx_;
-  llvm::SmallPtrSet<const Node*, 32> half_;
-  llvm::DenseMap<Value*, Value*> as_half_;
+  Graph &g_;
+  PassContext &ctx_;
+  llvm::SmallPtrSet<const Node *, 32> half_;
+  llvm::DenseMap<Value *, Value *> as_half_;
   bool changed_ = false;
 };
 
-}  // namespace
+} // namespace
 
-StatusOr<bool> AssignPrecision(Module& m, PassContext& ctx) {
-  if (!ctx.npu || ctx.options.precision == Precision::Fp32) return false;
+StatusOr<bool> AssignPrecision(Module &m, PassContext &ctx) {
+  if (!ctx.npu || ctx.options.precision == Precision::Fp32)
+    return false;
   return PrecisionAssigner(m.main(), ctx).Run();
 }
 
-}  // namespace npuc
+} // namespace npuc

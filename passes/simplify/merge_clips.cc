@@ -4,8 +4,8 @@
 //   Relu -> Clip(a, b), Clip -> Clip, Clip -> Relu ->  one Clip          Clip(x; clip(a; c, d), clip(b; c, d))
 //   Clip(0, none)                                  ->  Relu
 //
-// Left alone: a first node with other users or that is a graph output (it must exist anyway), bounds that aren't constants, integer
-// types (Relu6 chains are float), first bounds with min > max.
+// Left alone: a first node with other users or that is a graph output (it must exist anyway), bounds that aren't
+// constants, integer types (Relu6 chains are float), first bounds with min > max.
 //
 // Cost: one sweep.
 #include <cmath>
@@ -24,39 +24,45 @@ struct Bounds {
 };
 
 // The bounds of Relu, or of a Clip whose bounds are constants.
-std::optional<Bounds> BoundsOf(const Node& n) {
-  if (n.Is("Relu")) return Bounds{0, kInf};
-  if (!n.Is("Clip")) return std::nullopt;
+std::optional<Bounds> BoundsOf(const Node &n) {
+  if (n.Is("Relu"))
+    return Bounds{0, kInf};
+  if (!n.Is("Clip"))
+    return std::nullopt;
   Bounds b;
   if (n.operand(1)) {
     const auto s = ScalarConstant(n.operand(1));
-    if (!s) return std::nullopt;
+    if (!s)
+      return std::nullopt;
     b.lo = *s;
   }
   if (n.operand(2)) {
     const auto s = ScalarConstant(n.operand(2));
-    if (!s) return std::nullopt;
+    if (!s)
+      return std::nullopt;
     b.hi = *s;
   }
-  if (std::isnan(b.lo) || std::isnan(b.hi)) return std::nullopt;
+  if (std::isnan(b.lo) || std::isnan(b.hi))
+    return std::nullopt;
   return b;
 }
 
 Tensor ScalarOf(DType t, double v) {
   const float f = static_cast<float>(v);
-  if (t == DType::F64) return Tensor::Of<double>(DType::F64, {}, {v});
+  if (t == DType::F64)
+    return Tensor::Of<double>(DType::F64, {}, {v});
   return ops::ConvertTensor(Tensor::ScalarF32(f), t);
 }
 
-Node* Make(Node& n, Value* x, Bounds b, Origin origin) {
+Node *Make(Node &n, Value *x, Bounds b, Origin origin) {
   Rewriter rw(&n);
   const DType t = n.result()->type().dtype();
-  Node* r;
+  Node *r;
   if (b.lo == 0 && b.hi == kInf) {
     r = rw.Create("Relu", {x}, std::move(origin), {n.result()->type()});
   } else {
-    Value* lo = b.lo == -kInf ? nullptr : rw.Constant(ScalarOf(t, b.lo));
-    Value* hi = b.hi == kInf ? nullptr : rw.Constant(ScalarOf(t, b.hi));
+    Value *lo = b.lo == -kInf ? nullptr : rw.Constant(ScalarOf(t, b.lo));
+    Value *hi = b.hi == kInf ? nullptr : rw.Constant(ScalarOf(t, b.hi));
     r = rw.Create("Clip", {x, lo, hi}, std::move(origin), {n.result()->type()});
   }
   rw.ReplaceNode(&n, {r->result()});
@@ -64,18 +70,22 @@ Node* Make(Node& n, Value* x, Bounds b, Origin origin) {
 }
 
 // The node that takes n's place; null when n stays.
-Node* Rewrite(Node& n, PassContext& ctx) {
-  if (n.num_results() != 1 || !n.result()->type().is_tensor() || n.result()->type().is_quantized()) return nullptr;
+Node *Rewrite(Node &n, PassContext &ctx) {
+  if (n.num_results() != 1 || !n.result()->type().is_tensor() || n.result()->type().is_quantized())
+    return nullptr;
   const DType t = n.result()->type().dtype();
-  if (t != DType::F32 && t != DType::F16 && t != DType::F64) return nullptr;
+  if (t != DType::F32 && t != DType::F16 && t != DType::F64)
+    return nullptr;
   if (IsOneOf(n, {"Max", "Min"})) {
     const auto s = MatchScalarOperand(n);
-    if (!s || std::isnan(s->scalar) || !SameTensorType(s->other->type(), n.result()->type())) return nullptr;
+    if (!s || std::isnan(s->scalar) || !SameTensorType(s->other->type(), n.result()->type()))
+      return nullptr;
     return Make(n, s->other, n.Is("Max") ? Bounds{s->scalar, kInf} : Bounds{-kInf, s->scalar}, n.origin());
   }
   const auto outer = BoundsOf(n);
-  if (!outer) return nullptr;
-  Node* const first = n.operand(0) ? n.operand(0)->def() : nullptr;
+  if (!outer)
+    return nullptr;
+  Node *const first = n.operand(0) ? n.operand(0)->def() : nullptr;
   const auto inner = first && SoleUser(first->result(0)) == &n ? BoundsOf(*first) : std::nullopt;
   if (inner && inner->lo <= inner->hi && outer->lo <= outer->hi && ctx.MayRewrite()) {
     auto clip = [&](double v) { return std::min(std::max(v, outer->lo), outer->hi); };
@@ -87,15 +97,16 @@ Node* Rewrite(Node& n, PassContext& ctx) {
   return nullptr;
 }
 
-}  // namespace
+} // namespace
 
-StatusOr<bool> MergeClips(Module& m, PassContext& ctx) {
-  return ForEachGraph(m.main(), [&ctx](Graph& g) -> StatusOr<bool> {
+StatusOr<bool> MergeClips(Module &m, PassContext &ctx) {
+  return ForEachGraph(m.main(), [&ctx](Graph &g) -> StatusOr<bool> {
     bool changed = false;
-    for (Node& n : g.nodes_early_inc())
-      for (Node* made = Rewrite(n, ctx); made; made = Rewrite(*made, ctx)) changed = true;
+    for (Node &n : g.nodes_early_inc())
+      for (Node *made = Rewrite(n, ctx); made; made = Rewrite(*made, ctx))
+        changed = true;
     return changed;
   });
 }
 
-}  // namespace npuc
+} // namespace npuc

@@ -1,7 +1,9 @@
-// The walk: runs of nodes become steps; each NPU node is lowered with the SRAM that resident tensors leave free at its place in time.
+// The walk: runs of nodes become steps; each NPU node is lowered with the SRAM that resident tensors leave free at its
+// place in time.
 //
-// Working memory: a node plans with what is free at its position less a quarter, which its neighbours' tiles and the weights that are fetched
-// ahead can use. Nothing here needs to be exact: emission allocates by live range and falls back to a smaller share.
+// Working memory: a node plans with what is free at its position less a quarter, which its neighbours' tiles and the
+// weights that are fetched ahead can use. Nothing here needs to be exact: emission allocates by live range and falls
+// back to a smaller share.
 #include "passes/tile/tile.h"
 
 #include <algorithm>
@@ -23,41 +25,45 @@ using program::Space;
 namespace {
 
 // Constant bytes that a node brings on chip: its share of working memory.
-int64_t ConstantBytes(const Node& n) {
+int64_t ConstantBytes(const Node &n) {
   int64_t bytes = 0;
-  for (const Value* v : n.operands())
-    if (v && v->constant()) bytes += v->constant()->num_elements() * std::min(2, ByteSize(v->constant()->dtype()));
+  for (const Value *v : n.operands())
+    if (v && v->constant())
+      bytes += v->constant()->num_elements() * std::min(2, ByteSize(v->constant()->dtype()));
   return bytes;
 }
 
-std::string NodeName(const Module& m, const Node& n) {
+std::string NodeName(const Module &m, const Node &n) {
   return n.origin().empty() ? n.result()->name() : m.onnx_nodes()[n.origin().front()].id;
 }
 
-std::string OpName(const Node& n) {
-  if (!n.Is("Fused", "npuc")) return std::string(n.op().name);
+std::string OpName(const Node &n) {
+  if (!n.Is("Fused", "npuc"))
+    return std::string(n.op().name);
   std::string s;
-  for (const Node& b : n.body(0)->nodes()) {
-    if (b.is_constant() || b.is_return() || b.op().domain == "npuc" || b.Is("Cast")) continue;
+  for (const Node &b : n.body(0)->nodes()) {
+    if (b.is_constant() || b.is_return() || b.op().domain == "npuc" || b.Is("Cast"))
+      continue;
     s += (s.empty() ? "" : "+") + std::string(b.op().name);
   }
   return s;
 }
 
-}  // namespace
+} // namespace
 
-bool MakeOutputsOwn(Module& m) {
-  Graph& g = m.main();
-  const OpDef* copy = LookupOp("npuc", "Relayout");
-  const OpDef* identity = LookupOp("", "Identity");
+bool MakeOutputsOwn(Module &m) {
+  Graph &g = m.main();
+  const OpDef *copy = LookupOp("npuc", "Relayout");
+  const OpDef *identity = LookupOp("", "Identity");
   bool changed = false;
-  llvm::DenseMap<const Value*, unsigned> seen;
+  llvm::DenseMap<const Value *, unsigned> seen;
   for (unsigned i = 0; i < g.num_outputs(); ++i) {
-    Value* v = g.output(i);
-    if (v->def() && !v->def()->is_constant() && seen.try_emplace(v, i).second) continue;
+    Value *v = g.output(i);
+    if (v->def() && !v->def()->is_constant() && seen.try_emplace(v, i).second)
+      continue;
     const bool npu = v->def() && v->def()->placement() == Placement::Npu && v->type().is_static_tensor();
     const std::string name = v->name() + "/output";
-    Node* n = g.AddNode(npu ? copy : identity, {v}, 1, {}, nullptr, {name});
+    Node *n = g.AddNode(npu ? copy : identity, {v}, 1, {}, nullptr, {name});
     n->set_placement(npu ? Placement::Npu : Placement::Host);
     n->result()->set_type(v->type());
     g.return_node()->set_operand(i, n->result());
@@ -66,31 +72,32 @@ bool MakeOutputsOwn(Module& m) {
   return changed;
 }
 
-StatusOr<Program> TileModule(Module& m, const NpuOps& npu, const Target& target, const TileOptions& options) {
-  Graph& g = m.main();
+StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target, const TileOptions &options) {
+  Graph &g = m.main();
   const std::vector<Run> runs = SplitRuns(g);
   Places places(g, runs, target);
   const int64_t sram = static_cast<int64_t>(static_cast<double>(target.sram.bytes) * options.sram_share) / 64 * 64;
 
   std::vector<int64_t> reserve;
-  for (const Run& run : runs)
-    for (const Node* n : run.nodes) {
-      const NpuOp* op = run.placement == Placement::Npu ? npu.Find(n->op()) : nullptr;
-      const int64_t least = op ? op->WorkingBytes(*n, target) * 4 / 3 + 64 : 0;  // the budget below is three quarters
+  for (const Run &run : runs)
+    for (const Node *n : run.nodes) {
+      const NpuOp *op = run.placement == Placement::Npu ? npu.Find(n->op()) : nullptr;
+      const int64_t least = op ? op->WorkingBytes(*n, target) * 4 / 3 + 64 : 0; // the budget below is three quarters
       const int64_t wanted = std::min(std::max<int64_t>(sram / 96, 2 * ConstantBytes(*n) + sram / 96), sram / 2);
       reserve.push_back(std::max(wanted, std::min(least, sram * 9 / 10)));
     }
   std::vector<int64_t> used(reserve.size(), 0);
-  if (options.keep_on_chip) used = ChooseOnChip(places, runs, reserve, sram);
+  if (options.keep_on_chip)
+    used = ChooseOnChip(places, runs, reserve, sram);
 
   Program p;
   // Buffers of the outermost roots that values lie in.
   std::vector<int64_t> root_buffer(places.roots().size(), -1);
-  for (const Value* v : places.values()) {
+  for (const Value *v : places.values()) {
     isa::View view = places.view(v);
     const uint32_t root = view.address.index;
     if (root_buffer[root] < 0) {
-      const Root& r = places.roots()[root];
+      const Root &r = places.roots()[root];
       Buffer b;
       b.space = r.io >= 0 ? Space::Io : r.on_chip ? Space::Sram : Space::Arena;
       b.bytes = r.bytes;
@@ -107,7 +114,7 @@ StatusOr<Program> TileModule(Module& m, const NpuOps& npu, const Target& target,
 
   LowerContext ctx(&p, target);
   size_t position = 0;
-  for (const Run& run : runs) {
+  for (const Run &run : runs) {
     if (run.placement == Placement::Host) {
       p.steps.push_back(program::HostSegment{run.nodes});
       position += run.nodes.size();
@@ -115,8 +122,8 @@ StatusOr<Program> TileModule(Module& m, const NpuOps& npu, const Target& target,
     }
     program::NpuSegment segment;
     const uint32_t step = static_cast<uint32_t>(p.steps.size());
-    for (const Node* n : run.nodes) {
-      const NpuOp* op = npu.Find(n->op());
+    for (const Node *n : run.nodes) {
+      const NpuOp *op = npu.Find(n->op());
       NPUC_CHECK(op != nullptr, "no lowering for {}", n->op().name);
       program::Layer layer;
       layer.name = NodeName(m, *n);
@@ -126,10 +133,12 @@ StatusOr<Program> TileModule(Module& m, const NpuOps& npu, const Target& target,
       p.layers.push_back(std::move(layer));
       const int64_t budget = std::max<int64_t>((sram - used[position]) * 3 / 4, sram / 128);
       ctx.BeginNode(&segment, static_cast<uint32_t>(p.layers.size() - 1), budget);
-      if (Status s = op->Lower(*n, ctx); !s.ok()) return AtNode(s, NodeName(m, *n), n->op().name);
+      if (Status s = op->Lower(*n, ctx); !s.ok())
+        return AtNode(s, NodeName(m, *n), n->op().name);
       for (unsigned i = 0; i < n->num_results(); ++i)
         if (auto it = p.places.find(n->result(i)); it != p.places.end())
-          p.captures.push_back({n->result(i), it->second.view, step, static_cast<int32_t>(segment.commands.size()) - 1});
+          p.captures.push_back(
+              {n->result(i), it->second.view, step, static_cast<int32_t>(segment.commands.size()) - 1});
       ++position;
     }
     p.steps.push_back(std::move(segment));
@@ -137,4 +146,4 @@ StatusOr<Program> TileModule(Module& m, const NpuOps& npu, const Target& target,
   return p;
 }
 
-}  // namespace npuc::tile
+} // namespace npuc::tile

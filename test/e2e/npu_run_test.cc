@@ -39,13 +39,16 @@ protected:
     args.insert(args.begin(), "d.bin");
     return RunTool("npu-run", args, dir_);
   }
-  std::string WriteInput(const std::string &name, float scale, std::vector<int64_t> shape = {}, const char *descr = "<f4") {
+  std::string WriteInput(const std::string &name, float scale, std::vector<int64_t> shape = {},
+                         const char *descr = "<f4") {
     if (shape.empty())
       shape = shape_;
     std::vector<float> v(count_);
     for (size_t i = 0; i < v.size(); ++i)
       v[i] = scale * static_cast<float>(i % 17);
-    EXPECT_TRUE(WriteNpy((dir_ / name).string(), descr, shape, {reinterpret_cast<const uint8_t *>(v.data()), v.size() * 4}).ok());
+    EXPECT_TRUE(
+        WriteNpy((dir_ / name).string(), descr, shape, {reinterpret_cast<const uint8_t *>(v.data()), v.size() * 4})
+            .ok());
     return name;
   }
   void ExpectRefused(const std::vector<std::string> &args, const std::string &code, const std::string &text) {
@@ -66,7 +69,8 @@ TEST_F(NpuRun, OutputsReadBackAndCompare) {
   ASSERT_EQ(Entries(dir_ / "o"), (std::vector<std::string>{out_ + ".npy"}));
   const std::string npy = "o/" + out_ + ".npy";
   // The same input by position, other thread counts, checked mode: the same bits.
-  for (const std::vector<std::string> &flags : {std::vector<std::string>{"--threads", "1"}, {"--threads", "3"}, {"--checked"}, {"--repeat", "2"}}) {
+  for (const std::vector<std::string> &flags :
+       {std::vector<std::string>{"--threads", "1"}, {"--threads", "3"}, {"--checked"}, {"--repeat", "2"}}) {
     std::vector<std::string> args = {"--input", "x.npy", "--expect", out_ + "=" + npy, "--rtol", "0", "--atol", "0"};
     args.insert(args.end(), flags.begin(), flags.end());
     const Outcome o = Run(args);

@@ -1,4 +1,5 @@
-// The rules around evaluation: widening, quantised nodes, bodies and captured values, lifetimes, observers, errors, threads.
+// The rules around evaluation: widening, quantised nodes, bodies and captured values, lifetimes, observers, errors,
+// threads.
 #include "compiler/interp/interpreter.h"
 
 #include <gtest/gtest.h>
@@ -14,9 +15,15 @@
 namespace npuc {
 namespace {
 
-Type TensorType(DType t, std::initializer_list<int64_t> dims, QuantRef q = nullptr) { return Type::Tensor(t, Shape(dims), std::move(q)); }
-Tensor F32(llvm::ArrayRef<int64_t> dims, std::vector<float> v) { return Tensor::Of<float>(DType::F32, dims, v); }
-Tensor Half(llvm::ArrayRef<int64_t> dims, std::vector<float> v) { return ops::ConvertTensor(F32(dims, std::move(v)), DType::F16); }
+Type TensorType(DType t, std::initializer_list<int64_t> dims, QuantRef q = nullptr) {
+  return Type::Tensor(t, Shape(dims), std::move(q));
+}
+Tensor F32(llvm::ArrayRef<int64_t> dims, std::vector<float> v) {
+  return Tensor::Of<float>(DType::F32, dims, v);
+}
+Tensor Half(llvm::ArrayRef<int64_t> dims, std::vector<float> v) {
+  return ops::ConvertTensor(F32(dims, std::move(v)), DType::F16);
+}
 
 Value *Add(Graph &g, std::string_view op, std::vector<Value *> operands, std::string_view domain = "") {
   const OpDef *def = LookupOp(domain, op);
@@ -138,7 +145,7 @@ TEST(Interpreter, ObserverSeesEveryValueOnce) {
   Graph &g = m.main();
   Value *x = g.AddInput("x", TensorType(DType::F32, {1}));
   Value *a = Add(g, "Neg", {x}), *b = Add(g, "Abs", {a});
-  Add(g, "Exp", {a});  // unused, still observed
+  Add(g, "Exp", {a}); // unused, still observed
   g.AddOutput(b);
   Interpreter interpreter(g);
   std::vector<std::string> seen;
@@ -199,13 +206,16 @@ TEST(Interpreter, ErrorsNameTheNode) {
 TEST(Interpreter, ThreadsDoNotChangeABit) {
   Module m;
   Graph &g = m.main();
-  Value *x = g.AddInput("x", TensorType(DType::F32, {2, 8, 20, 20})), *w = g.AddInput("w", TensorType(DType::F32, {6, 8, 3, 3}));
+  Value *x = g.AddInput("x", TensorType(DType::F32, {2, 8, 20, 20})),
+        *w = g.AddInput("w", TensorType(DType::F32, {6, 8, 3, 3}));
   Value *conv = Add(g, "Conv", {x, w});
   Value *act = Add(g, "Sigmoid", {conv});
   g.AddOutput(Add(g, "GlobalAveragePool", {act}));
   std::vector<float> a(2 * 8 * 400), b(6 * 8 * 9);
-  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i * 37 % 101) * 0.01f - 0.5f;
-  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i * 53 % 97) * 0.01f - 0.5f;
+  for (size_t i = 0; i < a.size(); ++i)
+    a[i] = static_cast<float>(i * 37 % 101) * 0.01f - 0.5f;
+  for (size_t i = 0; i < b.size(); ++i)
+    b[i] = static_cast<float>(i * 53 % 97) * 0.01f - 0.5f;
   const std::vector<Tensor> inputs = {F32({2, 8, 20, 20}, a), F32({6, 8, 3, 3}, b)};
   const std::vector<double> one = Eval(g, inputs);
   for (int threads : {1, 2, 5}) {

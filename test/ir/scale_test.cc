@@ -1,4 +1,5 @@
-// Nothing in the IR may be quadratic or recurse on the graph's depth: 100,000 nodes in a chain, and one value with 100,000 uses.
+// Nothing in the IR may be quadratic or recurse on the graph's depth: 100,000 nodes in a chain, and one value with
+// 100,000 uses.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -12,9 +13,9 @@ namespace {
 constexpr int kNodes = 100000;
 
 class Clock {
- public:
+public:
   // Prints the time of a step, and holds it against a limit that only a quadratic step passes, even under a sanitizer.
-  void Step(const char* what) {
+  void Step(const char *what) {
     const auto now = std::chrono::steady_clock::now();
     const double ms = std::chrono::duration<double, std::milli>(now - start_).count();
     std::printf("  %-10s %7.1f ms\n", what, ms);
@@ -22,20 +23,20 @@ class Clock {
     start_ = std::chrono::steady_clock::now();
   }
 
- private:
+private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 TEST(Scale, ChainOf100000Nodes) {
   Clock clock;
   auto m = std::make_unique<Module>();
-  Graph& g = m->main();
+  Graph &g = m->main();
   const Type type = Type::Tensor(DType::F32, Shape({1, 64, 56, 56}));
-  Value* x = g.AddInput("x", type);
-  Value* shared = g.AddConstant(Tensor::ScalarF32(1), "one");
+  Value *x = g.AddInput("x", type);
+  Value *shared = g.AddConstant(Tensor::ScalarF32(1), "one");
   for (OriginId i = 0; i < kNodes; ++i) {
     m->onnx_nodes().push_back({"node" + std::to_string(i), "", "Add", ""});
-    Node* n = g.AddNode(LookupOp("", "Add"), {x, shared}, 1, {i});  // all of them want to be called "Add"
+    Node *n = g.AddNode(LookupOp("", "Add"), {x, shared}, 1, {i}); // all of them want to be called "Add"
     x = n->result();
     x->set_type(type);
   }
@@ -60,22 +61,25 @@ TEST(Scale, ChainOf100000Nodes) {
   clock.Step("destroy");
 
   // Reverse the list, then sort it back.
-  std::vector<Node*> nodes;
-  for (Node& n : g.nodes())
-    if (!n.is_return()) nodes.push_back(&n);
-  for (size_t i = nodes.size() - 1; i-- > 0;) nodes[i]->MoveBefore(g.return_node());
+  std::vector<Node *> nodes;
+  for (Node &n : g.nodes())
+    if (!n.is_return())
+      nodes.push_back(&n);
+  for (size_t i = nodes.size() - 1; i-- > 0;)
+    nodes[i]->MoveBefore(g.return_node());
   EXPECT_FALSE(Verify(*m).ok());
   ASSERT_TRUE(SortTopologically(g).ok());
   clock.Step("sort");
   EXPECT_TRUE(Verify(*m).ok()) << Verify(*m);
 
-  Value* other = g.AddConstant(Tensor::ScalarF32(2), "two", &g.nodes().front());
+  Value *other = g.AddConstant(Tensor::ScalarF32(2), "two", &g.nodes().front());
   clock.Step("-");
   shared->ReplaceAllUsesWith(other);
   clock.Step("replace");
   // Unlink the uses one by one, from the front: the use list's worst order.
-  for (Node& n : g.nodes())
-    if (n.Is("Add")) n.set_operand(1, shared);
+  for (Node &n : g.nodes())
+    if (n.Is("Add"))
+      n.set_operand(1, shared);
   clock.Step("relink");
   g.return_node()->set_operand(0, g.input(0));
   EXPECT_TRUE(EraseDeadNodes(g));
@@ -86,12 +90,13 @@ TEST(Scale, ChainOf100000Nodes) {
 TEST(Scale, OneNodeWith100000Operands) {
   Clock clock;
   Module m;
-  Graph& g = m.main();
-  Value* x = g.AddInput("x", Type());
-  std::vector<Value*> operands(kNodes, x);
-  Node* cat = g.AddNode(LookupOp("", "Concat"), operands, 1, {});
+  Graph &g = m.main();
+  Value *x = g.AddInput("x", Type());
+  std::vector<Value *> operands(kNodes, x);
+  Node *cat = g.AddNode(LookupOp("", "Concat"), operands, 1, {});
   cat->attrs().Set("axis", int64_t{0});
-  for (int i = 0; i < kNodes; ++i) g.AddOutput(x, "o" + std::to_string(i));
+  for (int i = 0; i < kNodes; ++i)
+    g.AddOutput(x, "o" + std::to_string(i));
   ASSERT_TRUE(Verify(m).ok());
   EXPECT_EQ(Hash(**ParseModule(Print(m))), Hash(m));
   cat->Erase();
@@ -102,11 +107,13 @@ TEST(Scale, OneNodeWith100000Operands) {
 TEST(Scale, NamesThatCollideWithSuffixes) {
   Clock clock;
   Module m;
-  for (int i = 0; i < kNodes; ++i) m.main().AddInput("v_" + std::to_string(i), Type());
-  for (int i = 0; i < kNodes; ++i) m.main().AddInput("v", Type());
+  for (int i = 0; i < kNodes; ++i)
+    m.main().AddInput("v_" + std::to_string(i), Type());
+  for (int i = 0; i < kNodes; ++i)
+    m.main().AddInput("v", Type());
   clock.Step("names");
   EXPECT_EQ(m.UniqueValueName("v"), "v_" + std::to_string(2 * kNodes - 1));
 }
 
-}  // namespace
-}  // namespace npuc
+} // namespace
+} // namespace npuc

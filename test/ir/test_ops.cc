@@ -1,4 +1,5 @@
-// A registry of a few operators for the IR's own tests: the IR knows operators only through LookupOp, so these need not be the real ones.
+// A registry of a few operators for the IR's own tests: the IR knows operators only through LookupOp, so these need not
+// be the real ones.
 #include <array>
 
 #include "compiler/ir/graph.h"
@@ -7,7 +8,8 @@
 namespace npuc {
 namespace {
 
-OpDef Make(std::string_view domain, std::string_view name, int min_in, int max_in, int min_out, int max_out, std::vector<AttrSpec> attrs = {}) {
+OpDef Make(std::string_view domain, std::string_view name, int min_in, int max_in, int min_out, int max_out,
+           std::vector<AttrSpec> attrs = {}) {
   OpDef d;
   d.domain = domain;
   d.name = name;
@@ -19,18 +21,19 @@ OpDef Make(std::string_view domain, std::string_view name, int min_in, int max_i
   return d;
 }
 
-Status VerifyRelu(const Node& n) {
-  const Type& t = n.operand(0)->type();
-  if (t.is_tensor() && t.dtype() == DType::String) return Error("E0302", "Relu of strings", "use numbers");
+Status VerifyRelu(const Node &n) {
+  const Type &t = n.operand(0)->type();
+  if (t.is_tensor() && t.dtype() == DType::String)
+    return Error("E0302", "Relu of strings", "use numbers");
   return OkStatus();
 }
 
-}  // namespace
+} // namespace
 
-const OpDef* LookupOp(std::string_view domain, std::string_view name) {
+const OpDef *LookupOp(std::string_view domain, std::string_view name) {
   using K = AttrKind;
-  static const std::vector<OpDef>* const ops = [] {
-    auto* v = new std::vector<OpDef>{
+  static const std::vector<OpDef> *const ops = [] {
+    auto *v = new std::vector<OpDef>{
         Make("", "Constant", 0, 0, 1, 1, {{"value", K::Tensor, true}}),
         Make("", "Relu", 1, 1, 1, 1),
         Make("", "Add", 2, 2, 1, 1),
@@ -43,15 +46,24 @@ const OpDef* LookupOp(std::string_view domain, std::string_view name) {
         Make("com.microsoft", "QLinearAdd", 8, 8, 1, 1),
         Make("weird domain", "Op \"x\"", 0, -1, 0, -1),
         Make("test", "Everything", 0, -1, 0, -1,
-             {{"i", K::Int}, {"f", K::Float}, {"s", K::String}, {"is", K::Ints}, {"fs", K::Floats}, {"ss", K::Strings}, {"t", K::Tensor},
-              {"ts", K::Tensors}, {"ty", K::Type}, {"a b", K::String}}),
+             {{"i", K::Int},
+              {"f", K::Float},
+              {"s", K::String},
+              {"is", K::Ints},
+              {"fs", K::Floats},
+              {"ss", K::Strings},
+              {"t", K::Tensor},
+              {"ts", K::Tensors},
+              {"ty", K::Type},
+              {"a b", K::String}}),
     };
     (*v)[1].verify = VerifyRelu;
     return v;
   }();
-  for (const OpDef& d : *ops)
-    if (d.domain == domain && d.name == name) return &d;
+  for (const OpDef &d : *ops)
+    if (d.domain == domain && d.name == name)
+      return &d;
   return nullptr;
 }
 
-}  // namespace npuc
+} // namespace npuc

@@ -1,4 +1,5 @@
-// The text form: what is printed reads back as the same module, whatever is in it; and what can't be read is told with its place.
+// The text form: what is printed reads back as the same module, whatever is in it; and what can't be read is told with
+// its place.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,13 +11,16 @@
 namespace npuc {
 namespace {
 
-const OpDef* Everything() { return LookupOp("test", "Everything"); }
+const OpDef *Everything() {
+  return LookupOp("test", "Everything");
+}
 
-std::unique_ptr<Module> RoundTrip(const Module& m) {
+std::unique_ptr<Module> RoundTrip(const Module &m) {
   const std::string text = Print(m);
   auto back = ParseModule(text, "x.ir");
   EXPECT_TRUE(back.ok()) << back.status() << "\n" << text;
-  if (!back.ok()) return nullptr;
+  if (!back.ok())
+    return nullptr;
   EXPECT_EQ(Hash(m), Hash(**back)) << text << "---\n" << Print(**back);
   EXPECT_EQ(text, Print(**back));
   return std::move(*back);
@@ -45,7 +49,7 @@ TEST(Text, ReadsLikeTheExampleInTheDocument) {
   ASSERT_TRUE(m.ok()) << m.status();
   EXPECT_EQ(Print(**m), text);
   EXPECT_TRUE(Verify(**m).ok()) << Verify(**m);
-  const Graph& g = (*m)->main();
+  const Graph &g = (*m)->main();
   EXPECT_EQ(g.output(0)->def()->placement(), Placement::Npu);
   EXPECT_EQ(g.output(0)->def()->origin(), (Origin{0, 1}));
   EXPECT_EQ(g.output(1)->def()->operand(1), nullptr);
@@ -55,19 +59,37 @@ TEST(Text, ReadsLikeTheExampleInTheDocument) {
 }
 
 TEST(Text, NastyNames) {
-  const std::string names[] = {"a b",      "é/ü:0",     "quote\"back\\slash", "%x",   "",          "line\nfeed\ttab", std::string("nul\0byte", 8),
-                               "\xff\xfe", "return",    "graph",              "_",    "1e5",       "-3",              "{}[]()<>,=@*?//",
-                               "日本語",   "a.b$c-d_E", "+",                  "nan",  "0x12",      "\x7f",            "trailing\\"};
+  const std::string names[] = {"a b",
+                               "é/ü:0",
+                               "quote\"back\\slash",
+                               "%x",
+                               "",
+                               "line\nfeed\ttab",
+                               std::string("nul\0byte", 8),
+                               "\xff\xfe",
+                               "return",
+                               "graph",
+                               "_",
+                               "1e5",
+                               "-3",
+                               "{}[]()<>,=@*?//",
+                               "日本語",
+                               "a.b$c-d_E",
+                               "+",
+                               "nan",
+                               "0x12",
+                               "\x7f",
+                               "trailing\\"};
   Module m;
   m.file = "we\"ird\\na/me.onnx";
   m.producer = "p\n";
   m.metadata = {{"k \"", "v\\"}, {"", ""}};
   m.opsets = {{"", 21}, {"weird domain", 3}};
-  Graph& g = m.main();
-  for (const std::string& n : names) {
+  Graph &g = m.main();
+  for (const std::string &n : names) {
     m.onnx_nodes().push_back({n + "id", n, n.empty() ? "X" : n, n});
-    Value* in = g.AddInput(n, Type::Tensor(DType::F32, Shape({2})));
-    Node* node = g.AddNode(LookupOp("weird domain", "Op \"x\""), {in}, 1, {}, nullptr, {n + "!"});
+    Value *in = g.AddInput(n, Type::Tensor(DType::F32, Shape({2})));
+    Node *node = g.AddNode(LookupOp("weird domain", "Op \"x\""), {in}, 1, {}, nullptr, {n + "!"});
     g.AddOutput(node->result(), n + "?");
   }
   g.AddOutput(g.input(0), "x");
@@ -77,18 +99,19 @@ TEST(Text, NastyNames) {
 
 TEST(Text, EveryAttributeKind) {
   Module m;
-  AttributeList& a = m.main().AddNode(Everything(), {}, 0, {})->attrs();
+  AttributeList &a = m.main().AddNode(Everything(), {}, 0, {})->attrs();
   a.Set("i", std::numeric_limits<int64_t>::min());
   a.Set("f", 1.0f);
   a.Set("s", std::string("x\"\\\x01"));
   a.Set("is", std::vector<int64_t>{0, -1, std::numeric_limits<int64_t>::max()});
-  a.Set("fs", std::vector<float>{0.1f, -0.0f, 3.0f, 1e20f, 1e-45f, INFINITY, -INFINITY, std::nanf(""), std::bit_cast<float>(0xffc00001u)});
+  a.Set("fs", std::vector<float>{0.1f, -0.0f, 3.0f, 1e20f, 1e-45f, INFINITY, -INFINITY, std::nanf(""),
+                                 std::bit_cast<float>(0xffc00001u)});
   a.Set("ss", std::vector<std::string>{"", "a,b", "]"});
   a.Set("t", Tensor::ScalarF32(0.1f));
   a.Set("ts", std::vector<Tensor>{Tensor(), Tensor::ScalarI64(3), Tensor::Strings({2}, {"a", "\""})});
   a.Set("ty", Type::Optional(Type::Sequence(Type::Tensor(DType::F32, Shape::Unranked()))));
   a.Set("a b", std::string());
-  AttributeList& e = m.main().AddNode(Everything(), {}, 0, {})->attrs();
+  AttributeList &e = m.main().AddNode(Everything(), {}, 0, {})->attrs();
   e.Set("is", std::vector<int64_t>{});
   e.Set("fs", std::vector<float>{});
   e.Set("ss", std::vector<std::string>{});
@@ -96,17 +119,18 @@ TEST(Text, EveryAttributeKind) {
   e.Set("t", Tensor());
   auto back = RoundTrip(m);
   ASSERT_TRUE(back);
-  const AttributeList& b = back->main().nodes().begin()->attrs();
-  for (const auto& entry : a) {
+  const AttributeList &b = back->main().nodes().begin()->attrs();
+  for (const auto &entry : a) {
     ASSERT_TRUE(b.Has(entry.name)) << entry.name;
-    if (entry.name != "ts") EXPECT_TRUE(SameAttribute(entry.value, *b.Find(entry.name))) << entry.name;
+    if (entry.name != "ts")
+      EXPECT_TRUE(SameAttribute(entry.value, *b.Find(entry.name))) << entry.name;
   }
 }
 
 TEST(Text, ListsWithoutKindFollowTheSchema) {
   auto m = ParseModule(R"(graph () { test::Everything() {f = 2, fs = [1, 2], is = [], ss = [], ts = []} return })");
   ASSERT_TRUE(m.ok()) << m.status();
-  const AttributeList& a = (*m)->main().nodes().begin()->attrs();
+  const AttributeList &a = (*m)->main().nodes().begin()->attrs();
   EXPECT_EQ(a.Float("f", 0), 2.0f);
   EXPECT_EQ(a.Floats("fs")[1], 2.0f);
   EXPECT_TRUE(Verify(**m).ok()) << Verify(**m);
@@ -116,7 +140,7 @@ TEST(Text, EveryDTypeAndConstantForm) {
   for (int d = 1; d < kNumDTypes; ++d) {
     const DType t = static_cast<DType>(d);
     Module m;
-    Graph& g = m.main();
+    Graph &g = m.main();
     if (t == DType::String) {
       g.AddOutput(g.AddConstant(Tensor::Strings({2, 1}, {"a\nb", ""})));
       g.AddOutput(g.AddConstant(Tensor::Strings({0}, {})));
@@ -126,11 +150,12 @@ TEST(Text, EveryDTypeAndConstantForm) {
     }
     for (int64_t n : {0, 1, 5, 32, 33, 1000}) {
       Tensor x = Tensor::Allocate(t, {n});
-      for (int64_t i = 0; i < n * ByteSize(t); ++i) x.mutable_bytes()[i] = static_cast<uint8_t>(i * 37 + d);
+      for (int64_t i = 0; i < n * ByteSize(t); ++i)
+        x.mutable_bytes()[i] = static_cast<uint8_t>(i * 37 + d);
       g.AddOutput(g.AddConstant(x));
     }
     uint8_t ones[16];
-    std::memset(ones, 0xff, sizeof ones);  // -1 or a NaN with a payload
+    std::memset(ones, 0xff, sizeof ones); // -1 or a NaN with a payload
     g.AddOutput(g.AddConstant(Tensor::Splat(t, {}, ones)));
     g.AddOutput(g.AddConstant(Tensor::Splat(t, {1 << 20, 1 << 20}, ones)));
     g.AddOutput(g.AddConstant(Tensor::Splat(t, {0, 3}, ones)));
@@ -139,7 +164,8 @@ TEST(Text, EveryDTypeAndConstantForm) {
     ASSERT_TRUE(back) << Name(t);
     for (unsigned i = 0; i < g.num_outputs(); ++i) {
       EXPECT_EQ(g.output(i)->constant()->is_splat(), back->main().output(i)->constant()->is_splat());
-      if (g.output(i)->constant()->num_stored_bytes() > 1 << 20) continue;
+      if (g.output(i)->constant()->num_stored_bytes() > 1 << 20)
+        continue;
       EXPECT_EQ(g.output(i)->constant()->Hash(), back->main().output(i)->constant()->Hash()) << Name(t) << i;
     }
   }
@@ -154,7 +180,7 @@ TEST(Text, ConstantsAsAHumanWritesThem) {
       %e: f32[2] = Constant() {value = base64<"AACAPwAAAEA=">}
       return %a, %b, %c, %d, %e })");
   ASSERT_TRUE(m.ok()) << m.status();
-  Graph& g = (*m)->main();
+  Graph &g = (*m)->main();
   EXPECT_EQ(g.output(0)->constant()->AsDouble(1), -0.5);
   EXPECT_TRUE(std::isinf(g.output(0)->constant()->AsDouble(2)));
   EXPECT_EQ(g.output(1)->constant()->AsInt(0), -128);
@@ -167,7 +193,7 @@ TEST(Text, ConstantsAsAHumanWritesThem) {
 
 TEST(Text, EveryType) {
   Module m;
-  Graph& g = m.main();
+  Graph &g = m.main();
   const auto axis = std::make_shared<const QuantParams>(QuantParams{{0.1f, 1e-7f, 3}, {0, -128, 127}, 1});
   const Type types[] = {
       Type(),
@@ -175,8 +201,9 @@ TEST(Text, EveryType) {
       Type::Tensor(DType::F32, Shape::Unranked()),
       Type::Tensor(DType::F32, Shape({0})),
       Type::Tensor(DType::F32, Shape(llvm::ArrayRef<Dim>{Dim(3), Dim::Symbol("batch"), Dim::Unknown()})),
-      Type::Tensor(DType::F32, Shape(llvm::ArrayRef<Dim>{Dim::Symbol("batch size"), Dim::Symbol("a,b]"), Dim::Symbol("3"), Dim::Symbol("*"),
-                                                          Dim::Symbol("é"), Dim::Symbol("-x"), Dim::Symbol("N+1"), Dim::Symbol("nan")})),
+      Type::Tensor(DType::F32, Shape(llvm::ArrayRef<Dim>{Dim::Symbol("batch size"), Dim::Symbol("a,b]"),
+                                                         Dim::Symbol("3"), Dim::Symbol("*"), Dim::Symbol("é"),
+                                                         Dim::Symbol("-x"), Dim::Symbol("N+1"), Dim::Symbol("nan")})),
       Type::Tensor(DType::I8, Shape({2, 3}), axis),
       Type::Tensor(DType::U8, Shape::UnknownDims(2), PerTensorQuant(0.003921569f, 128)),
       Type::Tensor(DType::I32, Shape({2, 3, 4}), PerTensorQuant(1, 0), Layout::NHWC),
@@ -187,7 +214,8 @@ TEST(Text, EveryType) {
       Type::Sequence(Type::Map(DType::I64, Type::Tensor(DType::F64, Shape({1, 2})))),
       Type::Optional(Type()),
   };
-  for (const Type& t : types) g.AddInput("", t);
+  for (const Type &t : types)
+    g.AddInput("", t);
   auto back = RoundTrip(m);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->main().input(6)->type(), types[6]);
@@ -235,15 +263,25 @@ TEST(Text, WithoutDataIsForReadingOnly) {
 }
 
 TEST(Hash, TellsModulesApart) {
-  const char* base = R"(module "m" { nodes { 0: Relu "r" } graph (%x: f32[2], %y: f32[2]) { %k: f32[2] = Constant() {value = dense<0, 1>}
+  const char *base =
+      R"(module "m" { nodes { 0: Relu "r" } graph (%x: f32[2], %y: f32[2]) { %k: f32[2] = Constant() {value = dense<0, 1>}
       %a: f32[2] = Add(%x, %y) origin(0) %b: f32[2] = Concat(%a, %k) {axis = 0} return %b as "o" } })";
   auto m = ParseModule(base);
   ASSERT_TRUE(m.ok()) << m.status();
   const uint64_t h = Hash(**m);
-  const std::pair<const char*, const char*> changes[] = {
-      {"Add(%x, %y)", "Add(%y, %x)"}, {"dense<0, 1>", "dense<-0, 1>"}, {"axis = 0", "axis = 1"},       {"origin(0)", ""},
-      {"origin(0)", "@npu"},          {"%a: f32[2]", "%a: f32[n]"},    {"%a: f32[2]", "%a"},           {"as \"o\"", "as \"p\""},
-      {"0: Relu \"r\"", "0: Relu \"q\""}, {"%x: f32[2]", "%x: f16[2]"}, {"%b: f32[2]", "%b: i32[2]{s=1,z=0}"}, {"module \"m\"", "module \"n\""},
+  const std::pair<const char *, const char *> changes[] = {
+      {"Add(%x, %y)", "Add(%y, %x)"},
+      {"dense<0, 1>", "dense<-0, 1>"},
+      {"axis = 0", "axis = 1"},
+      {"origin(0)", ""},
+      {"origin(0)", "@npu"},
+      {"%a: f32[2]", "%a: f32[n]"},
+      {"%a: f32[2]", "%a"},
+      {"as \"o\"", "as \"p\""},
+      {"0: Relu \"r\"", "0: Relu \"q\""},
+      {"%x: f32[2]", "%x: f16[2]"},
+      {"%b: f32[2]", "%b: i32[2]{s=1,z=0}"},
+      {"module \"m\"", "module \"n\""},
       {"dense<0, 1>", "splat<0>"},
   };
   for (auto [from, to] : changes) {
@@ -267,7 +305,8 @@ TEST(Text, ErrorsNamePlaceFoundAndExpected) {
       {"graph (%x: f33[2]) { return }", "t.ir:1:12", "E0210", "found 'f33', expected a type"},
       {"graph (%x: f32[2) { return }", "t.ir:1:17", "E0210", "found ')', expected ',' or ']'"},
       {"graph (%x: f32[-2]) { return }", "t.ir:1:16", "E0210", "found '-2', expected an extent of 0 or more"},
-      {"graph (%x: f32[2]) {\n  %y = Relu(%z)\n return }", "t.ir:2:14", "E0210", "value '%z' is not defined before this use"},
+      {"graph (%x: f32[2]) {\n  %y = Relu(%z)\n return }", "t.ir:2:14", "E0210",
+       "value '%z' is not defined before this use"},
       {"graph (%x) {\n  %y = Relv(%x) return }", "t.ir:2:8", "E0205", "operator 'Relv' is unknown"},
       {"graph (%x) { %y = a.b::Relu(%x) return }", "t.ir:1:19", "E0205", "operator 'a.b::Relu' is unknown"},
       {"graph (%x) { %y = npuc::Return(%x) return }", "t.ir:1:19", "E0205", "operator 'npuc::Return' is unknown"},
@@ -276,15 +315,23 @@ TEST(Text, ErrorsNamePlaceFoundAndExpected) {
       {"graph (%x) { %y, %y = Split(%x) return }", "t.ir:1:19", "E0210", "two values are called 'y'"},
       {"graph (%x) { %y = Relu(%x) ", "t.ir:1:28", "E0210", "found the end of the text, expected a name"},
       {"graph (%x) { }", "t.ir:1:14", "E0210", "found '}', expected a node or 'return'"},
-      {"graph () { %y = Constant() {value = dense<f32[2]: 1>} return }", "t.ir:1:37", "E0210", "found 1 elements, expected 2 for f32[2]"},
-      {"graph () { %y = Constant() {value = dense<1>} return }", "t.ir:1:43", "E0210", "found '1', expected the tensor's element type and shape"},
+      {"graph () { %y = Constant() {value = dense<f32[2]: 1>} return }", "t.ir:1:37", "E0210",
+       "found 1 elements, expected 2 for f32[2]"},
+      {"graph () { %y = Constant() {value = dense<1>} return }", "t.ir:1:43", "E0210",
+       "found '1', expected the tensor's element type and shape"},
       {"graph () { %y: i8[1] = Constant() {value = dense<128>} return }", "t.ir:1:50", "E0210", "128 does not fit i8"},
-      {"graph () { %y: f32[1] = Constant() {value = base64<\"!\">} return }", "t.ir:1:52", "E0210", "the data is not base64"},
-      {"graph () { %y: f32[1] = Constant() {value = base64<\"AAA=\">} return }", "t.ir:1:45", "E0210", "found 0 elements, expected 1"},
-      {"graph () { %y = Constant() {value = dense<f32[9999999999,9999999999]: 1>} return }", "t.ir:1:43", "E0210", "no tensor has this"},
-      {"graph (%x) { %y = Concat(%x) {axis = 0, axis = 1} return }", "t.ir:1:41", "E0210", "attribute 'axis' is given twice"},
-      {"graph (%x) { %y = Concat(%x) {axis = } return }", "t.ir:1:38", "E0210", "found '}', expected an attribute's value"},
-      {"graph (%x) { %y = Concat(%x) {axes = []} return }", "t.ir:1:39", "E0210", "an empty list does not show its kind"},
+      {"graph () { %y: f32[1] = Constant() {value = base64<\"!\">} return }", "t.ir:1:52", "E0210",
+       "the data is not base64"},
+      {"graph () { %y: f32[1] = Constant() {value = base64<\"AAA=\">} return }", "t.ir:1:45", "E0210",
+       "found 0 elements, expected 1"},
+      {"graph () { %y = Constant() {value = dense<f32[9999999999,9999999999]: 1>} return }", "t.ir:1:43", "E0210",
+       "no tensor has this"},
+      {"graph (%x) { %y = Concat(%x) {axis = 0, axis = 1} return }", "t.ir:1:41", "E0210",
+       "attribute 'axis' is given twice"},
+      {"graph (%x) { %y = Concat(%x) {axis = } return }", "t.ir:1:38", "E0210",
+       "found '}', expected an attribute's value"},
+      {"graph (%x) { %y = Concat(%x) {axes = []} return }", "t.ir:1:39", "E0210",
+       "an empty list does not show its kind"},
       {"graph (%x) { %y = Relu(%x) origin(0) return }", "t.ir:1:34", "E0210", "origin 0 of 0 ONNX nodes"},
       {"graph (%x) { %y = Relu(%x) @gpu return }", "t.ir:1:29", "E0210", "found 'gpu', expected 'npu' or 'host'"},
       {"graph (%\"x) { return }", "t.ir:1:9", "E0210", "a string without its closing quote"},
@@ -292,11 +339,12 @@ TEST(Text, ErrorsNamePlaceFoundAndExpected) {
       {"graph (%x) { return _ }", "t.ir:1:21", "E0210", "an output can't be absent"},
       {"graph () { return } x", "t.ir:1:21", "E0210", "found 'x', expected the end of the text"},
       {"graph (;) { return }", "t.ir:1:8", "E0210", "a character that begins nothing here (;)"},
-      {"module \"m\" { nodes { 1: Relu \"r\" } graph () { return } }", "t.ir:1:22", "E0210", "found node 1, expected 0"},
-      {"graph (%c) { %i = If(%c) graph () { %r = Relu(%c) return %r } graph () { return %r } return }", "t.ir:1:82", "E0210",
-       "value '%r' is not defined"},
+      {"module \"m\" { nodes { 1: Relu \"r\" } graph () { return } }", "t.ir:1:22", "E0210",
+       "found node 1, expected 0"},
+      {"graph (%c) { %i = If(%c) graph () { %r = Relu(%c) return %r } graph () { return %r } return }", "t.ir:1:82",
+       "E0210", "value '%r' is not defined"},
   };
-  for (const Broken& b : cases) {
+  for (const Broken &b : cases) {
     auto m = ParseModule(b.text, "t.ir");
     ASSERT_FALSE(m.ok()) << b.text;
     const Diagnostic d = FromStatus(m.status());
@@ -308,21 +356,25 @@ TEST(Text, ErrorsNamePlaceFoundAndExpected) {
 
 TEST(Text, DeepNestingIsRefusedNotOverflowed) {
   std::string types = "graph (%x: ";
-  for (int i = 0; i < 100000; ++i) types += "seq<";
+  for (int i = 0; i < 100000; ++i)
+    types += "seq<";
   EXPECT_EQ(ErrorCode(ParseModule(types).status()), "E0210");
   std::string bodies = "graph (%c: bool[]) {";
-  for (int i = 0; i < 100000; ++i) bodies += "%v" + std::to_string(i) + " = If(%c) graph () {";
+  for (int i = 0; i < 100000; ++i)
+    bodies += "%v" + std::to_string(i) + " = If(%c) graph () {";
   EXPECT_EQ(ErrorCode(ParseModule(bodies).status()), "E0210");
 }
 
 // Every prefix of a text is an error or a module, never a crash.
 TEST(Text, Prefixes) {
-  const std::string text = R"(module "m" { opset "" 13 nodes { 0: a::B "i" name "j" } graph (%x: u8[n,"2"]{axis=0,s=(1,2),z=(3,4)}:NHWC) {
+  const std::string text =
+      R"(module "m" { opset "" 13 nodes { 0: a::B "i" name "j" } graph (%x: u8[n,"2"]{axis=0,s=(1,2),z=(3,4)}:NHWC) {
     %y: seq<map<i64,f32[*]>> = test::Everything(%x, _, %x) {fs = [nan(0x7fc00001), 1.5], t = splat<f16[2]: 0x7c01>, ty = type opt<f32[]>} origin(0) @npu
     return %y as "z" } })";
   ASSERT_TRUE(ParseModule(text).ok()) << ParseModule(text).status();
-  for (size_t n = 0; n < text.size(); ++n) EXPECT_FALSE(ParseModule(std::string_view(text).substr(0, n)).ok()) << n;
+  for (size_t n = 0; n < text.size(); ++n)
+    EXPECT_FALSE(ParseModule(std::string_view(text).substr(0, n)).ok()) << n;
 }
 
-}  // namespace
-}  // namespace npuc
+} // namespace
+} // namespace npuc

@@ -24,8 +24,10 @@ TEST(Verify, SchemaAndTypes) {
       {"graph (%x) { %y = If(%x) return }", "E0204", "0 bodies (If has 2)"},
       {"graph (%x) { %y = Relu(%x) graph () { return } return }", "E0204", "1 bodies (Relu has 0)"},
       {"graph (%x: string[2]) { %y = Relu(%x) return }", "E0302", "Relu of strings"},
-      {"graph () { %y: f32[3] = Constant() {value = dense<f32[2]: 1, 2>} return }", "E0204", "the constant's data is f32[2], its type f32[3]"},
-      {"graph () { %y: f32[2] = Constant() {value = dense<i32[2]: 1, 2>} return }", "E0204", "the constant's data is i32[2], its type f32[2]"},
+      {"graph () { %y: f32[3] = Constant() {value = dense<f32[2]: 1, 2>} return }", "E0204",
+       "the constant's data is f32[2], its type f32[3]"},
+      {"graph () { %y: f32[2] = Constant() {value = dense<i32[2]: 1, 2>} return }", "E0204",
+       "the constant's data is i32[2], its type f32[2]"},
       {"graph () { %y = Constant() {value = dense<>} return }", "E0204", "the constant has no value"},
       {"graph (%x: f32[2]{s=1,z=0}) { return }", "E0204", "has quantisation parameters on f32 elements"},
       {"graph (%x: i8[2]{axis=0,s=(1,2,3),z=(0,0,0)}) { return }", "E0204", "has 3 scales for 2 slices of axis 0"},
@@ -35,7 +37,7 @@ TEST(Verify, SchemaAndTypes) {
       {"graph (%x: f32[2,3]:NHWC) { return }", "E0204", "has layout NHWC at rank 2"},
       {"graph (%x, %y) { return %x as \"a\", %y as \"a\" }", "E0204", "two outputs of the model are called 'a'"},
   };
-  for (const Case& c : cases) {
+  for (const Case &c : cases) {
     auto m = ParseModule(c.text);
     ASSERT_TRUE(m.ok()) << m.status() << c.text;
     const Status s = Verify(**m);
@@ -54,31 +56,32 @@ TEST(Verify, NamesTheOnnxNode) {
 }
 
 TEST(Verify, OrderAndVisibility) {
-  auto m = ParseModule("graph (%c) { %a = Relu(%c) %b = Relu(%a) %i = If(%c) graph () { %r = Relu(%b) return %r } graph () { return %a } return %i }");
+  auto m = ParseModule("graph (%c) { %a = Relu(%c) %b = Relu(%a) %i = If(%c) graph () { %r = Relu(%b) return %r } "
+                       "graph () { return %a } return %i }");
   ASSERT_TRUE(m.ok()) << m.status();
-  Graph& g = (*m)->main();
+  Graph &g = (*m)->main();
   ASSERT_TRUE(Verify(**m).ok()) << Verify(**m);
-  Node* i = g.output(0)->def();
-  Node* b = i->body(0)->nodes().front().operand(0)->def();
-  Value* r = i->body(0)->output(0);
+  Node *i = g.output(0)->def();
+  Node *b = i->body(0)->nodes().front().operand(0)->def();
+  Value *r = i->body(0)->output(0);
 
-  b->MoveBefore(i->graph()->return_node());  // now after its captured use
+  b->MoveBefore(i->graph()->return_node()); // now after its captured use
   EXPECT_NE(Message(Verify(**m)).find("operand 0 is not defined before the node"), std::string::npos) << Verify(**m);
   b->MoveBefore(i);
   ASSERT_TRUE(Verify(**m).ok());
 
-  g.AddOutput(r, "escaped");  // a body's value outside
+  g.AddOutput(r, "escaped"); // a body's value outside
   EXPECT_NE(Message(Verify(**m)).find("a graph that the node can't see"), std::string::npos) << Verify(**m);
   g.RemoveOutput(1);
 
-  i->body(1)->return_node()->set_operand(0, r);  // a sibling body's
+  i->body(1)->return_node()->set_operand(0, r); // a sibling body's
   EXPECT_NE(Message(Verify(**m)).find("a graph that the node can't see"), std::string::npos) << Verify(**m);
 }
 
 TEST(Verify, Origins) {
   Module m;
-  Value* x = m.main().AddInput("x", Type());
-  Node* n = m.main().AddNode(LookupOp("", "Relu"), {x}, 1, {3});
+  Value *x = m.main().AddInput("x", Type());
+  Node *n = m.main().AddNode(LookupOp("", "Relu"), {x}, 1, {3});
   EXPECT_NE(Message(Verify(m)).find("origin 3 of 0 ONNX nodes"), std::string::npos);
   m.onnx_nodes().resize(4);
   n->set_origin({2, 1});
@@ -87,5 +90,5 @@ TEST(Verify, Origins) {
   EXPECT_TRUE(Verify(m).ok());
 }
 
-}  // namespace
-}  // namespace npuc
+} // namespace
+} // namespace npuc

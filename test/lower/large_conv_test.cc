@@ -8,9 +8,11 @@ namespace {
 
 const std::string kQx = "{s=0.05,z=3}", kQw = "{s=0.01,z=0}", kQy = "{s=1.3,z=-5}";
 
-std::string Int8(const std::string& x, const std::string& w, int64_t count, int64_t oc, const std::string& y, const std::string& attrs) {
-  return "graph (%x: i8" + x + kQx + ") {\n" + RandomConstant("w", "i8" + w + kQw, count, -120, 120, false) + RandomConstant("b", "i32[" + std::to_string(oc) + "]", oc, -2000, 2000, false) +
-         "  %y: i8" + y + kQy + " = Conv(%x, %w, %b) {" + attrs + "}\n  return %y\n}";
+std::string Int8(const std::string &x, const std::string &w, int64_t count, int64_t oc, const std::string &y,
+                 const std::string &attrs) {
+  return "graph (%x: i8" + x + kQx + ") {\n" + RandomConstant("w", "i8" + w + kQw, count, -120, 120, false) +
+         RandomConstant("b", "i32[" + std::to_string(oc) + "]", oc, -2000, 2000, false) + "  %y: i8" + y + kQy +
+         " = Conv(%x, %w, %b) {" + attrs + "}\n  return %y\n}";
 }
 
 TEST(LargeConv, PatchEmbedding) {
@@ -18,22 +20,29 @@ TEST(LargeConv, PatchEmbedding) {
   ExpectConforms({Int8("[2,3,35,43]", "[5,3,7,7]", 735, 5, "[2,5,5,6]", "strides = [7, 7]")});
   EXPECT_GT(ExpectConforms({Int8("[1,3,64,64]", "[24,3,8,8]", 4608, 24, "[1,24,8,8]", "strides = [8, 8]"), 16384}), 16);
   const std::string w = RandomConstant("w", "f16[12,3,16,16]", 9216, -0.1, 0.1, true);
-  ExpectConforms({"graph (%x: f16[1,3,32,48]) {\n" + w + "  %y = Conv(%x, %w) {strides = [16, 16]}\n  return %y\n}", 0, "edge-2t", false, 8});
+  ExpectConforms({"graph (%x: f16[1,3,32,48]) {\n" + w + "  %y = Conv(%x, %w) {strides = [16, 16]}\n  return %y\n}", 0,
+                  "edge-2t", false, 8});
 }
 TEST(LargeConv, KernelsInPieces) {
   ExpectConforms({Int8("[1,4,40,9]", "[3,4,17,1]", 204, 3, "[1,3,24,9]", "")});
   ExpectConforms({Int8("[1,2,36,36]", "[3,2,33,33]", 6534, 3, "[1,3,36,36]", "pads = [16, 16, 16, 16]")});
-  ExpectConforms({Int8("[1,6,30,30]", "[6,1,21,21]", 2646, 6, "[1,6,15,15]", "group = 6, strides = [2, 2], pads = [10, 10, 10, 10]")});
+  ExpectConforms({Int8("[1,6,30,30]", "[6,1,21,21]", 2646, 6, "[1,6,15,15]",
+                       "group = 6, strides = [2, 2], pads = [10, 10, 10, 10]")});
   ExpectConforms({Int8("[1,6,30,30]", "[4,3,19,5]", 1140, 4, "[1,4,12,26]", "group = 2")});
-  EXPECT_GT(ExpectConforms({Int8("[1,6,64,30]", "[6,1,31,31]", 5766, 6, "[1,6,64,30]", "group = 6, pads = [15, 15, 15, 15]"), 32768}), 8);
+  EXPECT_GT(
+      ExpectConforms(
+          {Int8("[1,6,64,30]", "[6,1,31,31]", 5766, 6, "[1,6,64,30]", "group = 6, pads = [15, 15, 15, 15]"), 32768}),
+      8);
 }
 TEST(LargeConv, Strides) {
   ExpectConforms({Int8("[1,4,33,29]", "[5,4,3,3]", 180, 5, "[1,5,7,6]", "strides = [5, 5], pads = [1, 1, 1, 1]")});
   ExpectConforms({Int8("[1,6,33,29]", "[6,1,3,3]", 54, 6, "[1,6,4,4]", "group = 6, strides = [9, 8]")});
 }
 TEST(LargeConv, Dilations) {
-  ExpectConforms({Int8("[1,4,40,40]", "[5,4,3,3]", 180, 5, "[1,5,40,40]", "dilations = [12, 18], pads = [12, 18, 12, 18]")});
-  ExpectConforms({Int8("[1,4,20,20]", "[5,4,3,3]", 180, 5, "[1,5,20,20]", "dilations = [24, 24], pads = [24, 24, 24, 24]")});
+  ExpectConforms(
+      {Int8("[1,4,40,40]", "[5,4,3,3]", 180, 5, "[1,5,40,40]", "dilations = [12, 18], pads = [12, 18, 12, 18]")});
+  ExpectConforms(
+      {Int8("[1,4,20,20]", "[5,4,3,3]", 180, 5, "[1,5,20,20]", "dilations = [24, 24], pads = [24, 24, 24, 24]")});
 }
 TEST(LargeConv, NearMisses) {
   EXPECT_EQ(BrokenRules(Int8("[1,1,70,1]", "[1,1,65,1]", 65, 1, "[1,1,6,1]", "")), "conv-kernel");
@@ -43,5 +52,5 @@ TEST(LargeConv, NearMisses) {
   EXPECT_EQ(BrokenRules(Int8("[1,1,70,1]", "[1,1,2,1]", 2, 1, "[1,1,6,1]", "dilations = [64, 1]")), "");
 }
 
-}  // namespace
-}  // namespace npuc::lower
+} // namespace
+} // namespace npuc::lower

@@ -1,4 +1,5 @@
-// Damaged files, tensors' data in all their homes, external data: what is read, what is refused, and that nothing crashes.
+// Damaged files, tensors' data in all their homes, external data: what is read, what is refused, and that nothing
+// crashes.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -16,13 +17,13 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Diagnostic ImportBytes(const std::string& bytes) {
+Diagnostic ImportBytes(const std::string &bytes) {
   DiagnosticEngine d;
   auto r = ImportModel(MappedFile::FromString(bytes, "m.onnx"), "", {}, d);
-  if (r.ok()) return {};
+  if (r.ok())
+    return {};
   return d.All().empty() ? Diagnostic{} : d.All().back();
 }
-
 
 struct TempFolder {
   fs::path path;
@@ -31,7 +32,7 @@ struct TempFolder {
     path = mkdtemp(name.data());
   }
   ~TempFolder() { fs::remove_all(path); }
-  void Write(const fs::path& name, const std::string& bytes) const {
+  void Write(const fs::path &name, const std::string &bytes) const {
     fs::create_directories((path / name).parent_path());
     std::ofstream(path / name, std::ios::binary) << bytes;
   }
@@ -111,8 +112,9 @@ TEST(Wire, LongRawDataStaysInTheFile) {
   auto m = ImportModel(file, "", {}, d);
   ASSERT_TRUE(m.ok());
   bool viewed = false;
-  for (Node& n : (*m)->main().nodes())
-    if (n.is_constant()) viewed |= n.result()->constant()->bytes() == slim->raw[0].data;
+  for (Node &n : (*m)->main().nodes())
+    if (n.is_constant())
+      viewed |= n.result()->constant()->bytes() == slim->raw[0].data;
   EXPECT_TRUE(viewed);
 }
 
@@ -126,10 +128,12 @@ TEST(Wire, RawDataInNodesAndBodies) {
   ModelBuilder b;
   b.In("c", {}, DType::Bool).Out("y");
   b.Node("If", {"c"}, {"y"}, {G("then_branch", t.g), G("else_branch", e.g)});
-  auto slim = onnx_import::SlimDown({reinterpret_cast<const uint8_t*>(b.m.SerializeAsString().data()), b.m.SerializeAsString().size()});
+  auto slim = onnx_import::SlimDown(
+      {reinterpret_cast<const uint8_t *>(b.m.SerializeAsString().data()), b.m.SerializeAsString().size()});
   ASSERT_TRUE(slim.ok());
   EXPECT_EQ(slim->raw.size(), 2u);
-  const auto yes = Tensor::Of<uint8_t>(DType::Bool, {}, llvm::ArrayRef<uint8_t>{1}), no = Tensor::Of<uint8_t>(DType::Bool, {}, llvm::ArrayRef<uint8_t>{0});
+  const auto yes = Tensor::Of<uint8_t>(DType::Bool, {}, llvm::ArrayRef<uint8_t>{1}),
+             no = Tensor::Of<uint8_t>(DType::Bool, {}, llvm::ArrayRef<uint8_t>{0});
   EXPECT_EQ(AsFloats(b.Run({yes})[0])[99], 100);
   EXPECT_EQ(AsFloats(b.Run({no})[0])[99], 104);
 }
@@ -138,13 +142,13 @@ TEST(Wire, RawDataInNodesAndBodies) {
 TEST(Wire, ForeignMarkersAreDropped) {
   ModelBuilder b;
   b.In("x", {2}).Out("y");
-  auto* t = b.g.add_initializer();
+  auto *t = b.g.add_initializer();
   t->set_name("w");
   t->set_data_type(1);
   t->add_dims(2);
   t->set_npuc_raw_index(0);
   b.Node("Add", {"x", "w"}, {"y"});
-  EXPECT_EQ(b.Fail().code, "E0206");  // no data at all
+  EXPECT_EQ(b.Fail().code, "E0206"); // no data at all
   ::onnx::TensorProto file;
   file.set_data_type(1);
   file.set_npuc_raw_index(7);
@@ -153,7 +157,7 @@ TEST(Wire, ForeignMarkersAreDropped) {
 
 // ---- tensors
 
-StatusOr<Tensor> Read(const ::onnx::TensorProto& p) {
+StatusOr<Tensor> Read(const ::onnx::TensorProto &p) {
   onnx_import::TensorSource source;
   return onnx_import::ReadTensor(p, source);
 }
@@ -161,7 +165,8 @@ StatusOr<Tensor> Read(const ::onnx::TensorProto& p) {
   ::onnx::TensorProto p;
   p.set_name("w");
   p.set_data_type(static_cast<int>(t));
-  for (int64_t d : dims) p.add_dims(d);
+  for (int64_t d : dims)
+    p.add_dims(d);
   return p;
 }
 
@@ -170,7 +175,7 @@ TEST(TensorData, TypedFields) {
   f.add_float_data(1.5f);
   f.add_float_data(-2);
   EXPECT_THAT(AsFloats(*Read(f)), ElementsAre(1.5f, -2));
-  auto h = Proto(DType::F16, {2});  // bit patterns in int32_data
+  auto h = Proto(DType::F16, {2}); // bit patterns in int32_data
   h.add_int32_data(FloatToHalf(0.5f));
   h.add_int32_data(FloatToHalf(-3));
   EXPECT_THAT(AsFloats(*Read(h)), ElementsAre(0.5f, -3));
@@ -200,7 +205,7 @@ TEST(TensorData, TypedFields) {
 
 TEST(TensorData, SubByteElementsAreUnpacked) {
   auto i4 = Proto(DType::I4, {3});
-  i4.set_raw_data(std::string("\x7f\x08", 2));  // -1, 7, -8 (low bits first)
+  i4.set_raw_data(std::string("\x7f\x08", 2)); // -1, 7, -8 (low bits first)
   EXPECT_EQ(Read(i4)->AsInt(0), -1);
   EXPECT_EQ(Read(i4)->AsInt(1), 7);
   EXPECT_EQ(Read(i4)->AsInt(2), -8);
@@ -211,9 +216,10 @@ TEST(TensorData, SubByteElementsAreUnpacked) {
   EXPECT_EQ(Read(u4)->AsInt(1), 15);
   EXPECT_EQ(Read(u4)->AsInt(2), 10);
   auto i2 = Proto(DType::I2, {5});
-  i2.set_raw_data(std::string("\xe4\x02", 2));  // 0 1 -2 -1 | -2
+  i2.set_raw_data(std::string("\xe4\x02", 2)); // 0 1 -2 -1 | -2
   std::vector<int64_t> v;
-  for (int i = 0; i < 5; ++i) v.push_back(Read(i2)->AsInt(i));
+  for (int i = 0; i < 5; ++i)
+    v.push_back(Read(i2)->AsInt(i));
   EXPECT_THAT(v, ElementsAre(0, 1, -2, -1, -2));
   // And back.
   ::onnx::TensorProto back;
@@ -237,7 +243,7 @@ TEST(TensorData, SizesAndPlacesAreChecked) {
   both.set_raw_data(std::string(4, '\0'));
   EXPECT_EQ(ErrorCode(Read(both).status()), "E0206");
   EXPECT_EQ(ErrorCode(Read(Proto(DType::F32, {-1})).status()), "E0206");
-  EXPECT_EQ(ErrorCode(Read(Proto(DType::F32, {1ll << 40, 1ll << 40})).status()), "E0206");  // the product overflows
+  EXPECT_EQ(ErrorCode(Read(Proto(DType::F32, {1ll << 40, 1ll << 40})).status()), "E0206"); // the product overflows
   EXPECT_EQ(ErrorCode(Read(Proto(DType::F32, {1ll << 50})).status()), "E0206");            // and this has no data
   EXPECT_EQ(ErrorCode(Read(Proto(static_cast<DType>(99), {1})).status()), "E0403");
   auto empty = Proto(DType::F32, {0, 5});
@@ -248,7 +254,7 @@ TEST(TensorData, SizesAndPlacesAreChecked) {
 TEST(TensorData, SparseInitializers) {
   ModelBuilder b;
   b.In("x", {2, 3}).Out("y");
-  auto* s = b.g.add_sparse_initializer();
+  auto *s = b.g.add_sparse_initializer();
   *s->mutable_values() = Proto(DType::F32, {2});
   s->mutable_values()->set_name("w");
   s->mutable_values()->add_float_data(5);
@@ -264,21 +270,22 @@ TEST(TensorData, SparseInitializers) {
   s->mutable_indices()->add_int64_data(1);
   s->mutable_indices()->add_int64_data(6);
   EXPECT_EQ(b.Fail().code, "E0206");
-  s->set_dims(0, 1ll << 40);  // a few bytes of file may not take the machine's memory
+  s->set_dims(0, 1ll << 40); // a few bytes of file may not take the machine's memory
   EXPECT_EQ(b.Fail().code, "E0402");
 }
 
 // ---- external data
 
-ModelBuilder WithExternal(const std::string& location, const std::string& offset = "", const std::string& length = "") {
+ModelBuilder WithExternal(const std::string &location, const std::string &offset = "", const std::string &length = "") {
   ModelBuilder b;
   b.In("x", {2}).Out("y");
-  auto* t = b.g.add_initializer();
+  auto *t = b.g.add_initializer();
   *t = Proto(DType::F32, {2});
   t->set_data_location(::onnx::TensorProto::EXTERNAL);
-  auto add = [&](const char* key, const std::string& value) {
-    if (value.empty()) return;
-    auto* e = t->add_external_data();
+  auto add = [&](const char *key, const std::string &value) {
+    if (value.empty())
+      return;
+    auto *e = t->add_external_data();
     e->set_key(key);
     e->set_value(value);
   };
@@ -289,17 +296,20 @@ ModelBuilder WithExternal(const std::string& location, const std::string& offset
   return b;
 }
 
-std::string FloatBytes(std::vector<float> v) { return std::string(reinterpret_cast<const char*>(v.data()), v.size() * 4); }
+std::string FloatBytes(std::vector<float> v) {
+  return std::string(reinterpret_cast<const char *>(v.data()), v.size() * 4);
+}
 
 struct ExternalCase {
   std::string code, message;
   std::vector<float> values;
 };
-ExternalCase TryExternal(const TempFolder& folder, const ::onnx::ModelProto& m) {
+ExternalCase TryExternal(const TempFolder &folder, const ::onnx::ModelProto &m) {
   folder.Write("model/m.onnx", m.SerializeAsString());
   DiagnosticEngine d;
   auto r = ImportModel((folder.path / "model/m.onnx").string(), {}, d);
-  if (!r.ok()) return {d.All().back().code, d.All().back().message, {}};
+  if (!r.ok())
+    return {d.All().back().code, d.All().back().message, {}};
   Interpreter interpreter((*r)->main());
   auto out = interpreter.Run(std::vector<Tensor>{Floats({2}, {0, 0})});
   return {"", "", AsFloats(*(*out)[0].tensor())};
@@ -314,7 +324,7 @@ TEST(ExternalData, IsReadFromTheModelsFolder) {
   EXPECT_THAT(TryExternal(f, WithExternal("w.bin", "8").m).values, ElementsAre(2, 3));
   EXPECT_THAT(TryExternal(f, WithExternal("sub/w.bin").m).values, ElementsAre(4, 5));
   EXPECT_THAT(TryExternal(f, WithExternal("./w.bin").m).values, ElementsAre(9, 1));
-  fs::create_symlink("w.bin", f.path / "model/link.bin");  // stays inside
+  fs::create_symlink("w.bin", f.path / "model/link.bin"); // stays inside
   EXPECT_THAT(TryExternal(f, WithExternal("link.bin").m).values, ElementsAre(9, 1));
 }
 
@@ -328,7 +338,7 @@ TEST(ExternalData, MissingOrShortFilesAreNamed) {
   EXPECT_EQ(TryExternal(f, WithExternal("w.bin", "18446744073709551615").m).code, "E0105");
   EXPECT_EQ(TryExternal(f, WithExternal("w.bin", "-4").m).code, "E0105");
   EXPECT_EQ(TryExternal(f, WithExternal("w.bin", "0", "9223372036854775807").m).code, "E0105");
-  EXPECT_EQ(TryExternal(f, WithExternal("w.bin", "0", "4").m).code, "E0206");  // too few for the tensor
+  EXPECT_EQ(TryExternal(f, WithExternal("w.bin", "0", "4").m).code, "E0206"); // too few for the tensor
   EXPECT_EQ(TryExternal(f, WithExternal("").m).code, "E0105");
 }
 
@@ -339,8 +349,10 @@ TEST(ExternalData, MayNotLeaveTheFolder) {
   f.Write("model/w.bin", FloatBytes({9, 1}));
   fs::create_symlink(f.path / "secret.bin", f.path / "model/link.bin");
   fs::create_directory_symlink(f.path, f.path / "model/up");
-  for (const std::string& location : {std::string("../secret.bin"), std::string("../../../../../../etc/passwd"), (f.path / "secret.bin").string(), std::string("/etc/passwd"),
-                                      std::string("link.bin"), std::string("up/secret.bin"), std::string("x/../../secret.bin")}) {
+  for (const std::string &location :
+       {std::string("../secret.bin"), std::string("../../../../../../etc/passwd"), (f.path / "secret.bin").string(),
+        std::string("/etc/passwd"), std::string("link.bin"), std::string("up/secret.bin"),
+        std::string("x/../../secret.bin")}) {
     auto r = TryExternal(f, WithExternal(location).m);
     EXPECT_EQ(r.code, "E0208") << location;
   }
@@ -372,5 +384,5 @@ TEST(ValueProto, RoundTrips) {
   EXPECT_EQ(ErrorCode(ParseValueProto("garbage\xff", Type()).status()), "E0103");
 }
 
-}  // namespace
-}  // namespace npuc::test
+} // namespace
+} // namespace npuc::test

@@ -19,7 +19,8 @@ TEST(Import, NodeIds) {
   auto m = b.Get();
   EXPECT_THAT(Ids(*m), ElementsAre("act", "Relu@b", "Neg@c", "Abs@y"));
   // Every IR node knows its ONNX node.
-  for (Node& n : m->main().nodes()) EXPECT_EQ(n.origin().size(), n.is_return() ? 0u : 1u);
+  for (Node &n : m->main().nodes())
+    EXPECT_EQ(n.origin().size(), n.is_return() ? 0u : 1u);
 }
 
 TEST(Import, IdsStayUniqueWhenANameLooksLikeOne) {
@@ -106,11 +107,16 @@ TEST(Import, RefusesMissingTensors) {
   EXPECT_EQ(none.Fail().code, "E0204");
 }
 
-// N034: names that become equal after stripping, a user's tensor with a made-up looking name, unicode, unnamed nodes of one type.
+// N034: names that become equal after stripping, a user's tensor with a made-up looking name, unicode, unnamed nodes of
+// one type.
 TEST(Import, NamesThatLookAlikeStayApart) {
   ModelBuilder b;
   b.In("x", {2}).Out("out");
-  b.Init("Conv_0_out", Floats({1}, {10})).Init("a-b", Floats({1}, {1})).Init("ab", Floats({1}, {2})).Init("a/b", Floats({1}, {4})).Init("größe", Floats({1}, {8}));
+  b.Init("Conv_0_out", Floats({1}, {10}))
+      .Init("a-b", Floats({1}, {1}))
+      .Init("ab", Floats({1}, {2}))
+      .Init("a/b", Floats({1}, {4}))
+      .Init("größe", Floats({1}, {8}));
   b.Node("Add", {"x", "a-b"}, {"s1"});
   b.Node("Add", {"s1", "ab"}, {"s2"});
   b.Node("Add", {"s2", "a/b"}, {"s3"});
@@ -147,7 +153,8 @@ TEST(Import, ListsAllUnknownOperators) {
   b.Fail();
   const auto all = b.diagnostics.All();
   ASSERT_EQ(all.size(), 3u) << b.diagnostics.RenderAll();
-  for (const auto& d : all) EXPECT_EQ(d.code, "E0401");
+  for (const auto &d : all)
+    EXPECT_EQ(d.code, "E0401");
   EXPECT_THAT(b.diagnostics.RenderAll(), HasSubstr("Reluu"));
   EXPECT_THAT(b.diagnostics.RenderAll(), HasSubstr("com.acme::Hidden"));
   EXPECT_THAT(b.diagnostics.RenderAll(), HasSubstr("com.acme::Quant is not supported (2 nodes: 'q0', 'q1')"));
@@ -178,10 +185,10 @@ TEST(Import, ChecksNodesAgainstTheSchema) {
 TEST(Import, AttributesWithoutType) {
   ModelBuilder b;
   b.In("x", {1, 2, 4}).Out("y");
-  auto& n = b.Node("Transpose", {"x"}, {"y"}, {Is("perm", {2, 0, 1})});
+  auto &n = b.Node("Transpose", {"x"}, {"y"}, {Is("perm", {2, 0, 1})});
   n.mutable_attribute(0)->clear_type();
   EXPECT_EQ(DimsOf(b.Run({Counting({1, 2, 4})})[0]), (std::vector<int64_t>{4, 1, 2}));
-  n.mutable_attribute(0)->set_type(::onnx::AttributeProto::INT);  // declared one thing, holds another
+  n.mutable_attribute(0)->set_type(::onnx::AttributeProto::INT); // declared one thing, holds another
   EXPECT_EQ(b.Fail().code, "E0203");
 }
 
@@ -226,11 +233,10 @@ TEST(Import, UnusedInitializersGo) {
   b.In("x", {2}).Out("y").Init("dead", Counting({100, 100}));
   b.Node("Relu", {"x"}, {"y"});
   auto m = b.Get();
-  EXPECT_EQ(std::distance(m->main().nodes().begin(), m->main().nodes().end()), 2);  // Relu, Return
+  EXPECT_EQ(std::distance(m->main().nodes().begin(), m->main().nodes().end()), 2); // Relu, Return
 }
 
 // ---- options
-
 
 TEST(ImportOptions, LeadingDimsBecomeOneWithANote) {
   ModelBuilder b;
@@ -257,7 +263,7 @@ TEST(ImportOptions, DimsAndShapes) {
   EXPECT_EQ(m->main().output(0)->type().ToString(), "f32[4,3,8,?]");
   ImportOptions shape;
   shape.input_shapes = {"x=2x3x5x7"};
-  EXPECT_EQ(b.Get(shape)->main().input(1)->type().ToString(), "f32[2,3,1,1]");  // the symbol is one for both
+  EXPECT_EQ(b.Get(shape)->main().input(1)->type().ToString(), "f32[2,3,1,1]"); // the symbol is one for both
   ImportOptions bad;
   bad.dims = {"width=4"};
   EXPECT_EQ(b.Fail(bad).code, "E0507");
@@ -268,7 +274,7 @@ TEST(ImportOptions, DimsAndShapes) {
   rank.input_shapes = {"x=2x3"};
   EXPECT_EQ(b.Fail(rank).code, "E0501");
   rank.input_shapes = {"x=2x4x5x7"};
-  EXPECT_EQ(b.Fail(rank).code, "E0501");  // 3 is not free
+  EXPECT_EQ(b.Fail(rank).code, "E0501"); // 3 is not free
 }
 
 TEST(ImportOptions, BoundInputsBecomeConstants) {
@@ -277,7 +283,7 @@ TEST(ImportOptions, BoundInputsBecomeConstants) {
   b.Node("Cast", {"a=b"}, {"f"}, {I("to", 1)});
   b.Node("Mul", {"x", "f"}, {"y"});
   ImportOptions o;
-  o.binds = {"a=b=16000"};  // splits at the first '=' whose left side is a known name
+  o.binds = {"a=b=16000"}; // splits at the first '=' whose left side is a known name
   auto out = b.Run({Floats({2}, {1, 2})}, o);
   EXPECT_THAT(AsFloats(out[0]), ElementsAre(16000, 32000));
   o.binds = {"a=b=1.5"};
@@ -330,7 +336,9 @@ TEST(Import, BodiesHaveIdsOfTheirOwnAndSeeOuterValues) {
   auto m = b.Get();
   EXPECT_THAT(Ids(*m), ElementsAre("if", "if/then_branch/double", "if/else_branch/Neg@r"));
   EXPECT_EQ(m->main().output(0)->type().ToString(), "f32[2]");
-  EXPECT_THAT(AsFloats(b.Run({Tensor::Of<uint8_t>(DType::Bool, {}, llvm::ArrayRef<uint8_t>{0}), Floats({2}, {1, 2})})[0]), ElementsAre(-1, -2));
+  EXPECT_THAT(
+      AsFloats(b.Run({Tensor::Of<uint8_t>(DType::Bool, {}, llvm::ArrayRef<uint8_t>{0}), Floats({2}, {1, 2})})[0]),
+      ElementsAre(-1, -2));
 }
 
 // A branch whose shapes do not fit, and that never runs, does not stop the model.
@@ -338,34 +346,43 @@ TEST(Import, DeadBranchesMayNotFit) {
   ModelBuilder b;
   GraphBuilder t, e;
   t.Out("r");
-  t.Node("Squeeze", {"x", "axis"}, {"r"});  // axis 1 has extent 3
+  t.Node("Squeeze", {"x", "axis"}, {"r"}); // axis 1 has extent 3
   e.Out("r");
   e.Node("Identity", {"x"}, {"r"});
-  b.In("x", {2, 3}).Out("y").Init("axis", Int64s({1}, {1})).Init("c", Tensor::Of<uint8_t>(DType::Bool, {}, llvm::ArrayRef<uint8_t>{0}));
+  b.In("x", {2, 3})
+      .Out("y")
+      .Init("axis", Int64s({1}, {1}))
+      .Init("c", Tensor::Of<uint8_t>(DType::Bool, {}, llvm::ArrayRef<uint8_t>{0}));
   b.Node("If", {"c"}, {"y"}, {G("then_branch", t.g), G("else_branch", e.g)});
   EXPECT_EQ(DimsOf(b.Run({Counting({2, 3})})[0]), (std::vector<int64_t>{2, 3}));
 }
 
-void AddFunction(ModelBuilder& b, const std::string& name, const Names& in, const Names& out, const Names& attrs = {}) {
-  auto* f = b.m.add_functions();
+void AddFunction(ModelBuilder &b, const std::string &name, const Names &in, const Names &out, const Names &attrs = {}) {
+  auto *f = b.m.add_functions();
   f->set_name(name);
   f->set_domain("local");
-  for (const auto& i : in) f->add_input(i);
-  for (const auto& o : out) f->add_output(o);
-  for (const auto& a : attrs) f->add_attribute(a);
-  auto* o = f->add_opset_import();
+  for (const auto &i : in)
+    f->add_input(i);
+  for (const auto &o : out)
+    f->add_output(o);
+  for (const auto &a : attrs)
+    f->add_attribute(a);
+  auto *o = f->add_opset_import();
   o->set_domain("");
   o->set_version(17);
-  auto* l = f->add_opset_import();
+  auto *l = f->add_opset_import();
   l->set_domain("local");
   l->set_version(1);
 }
-::onnx::NodeProto& FunctionNode(ModelBuilder& b, int f, const std::string& op, const Names& in, const Names& out, const std::string& domain = "") {
-  auto* n = b.m.mutable_functions(f)->add_node();
+::onnx::NodeProto &FunctionNode(ModelBuilder &b, int f, const std::string &op, const Names &in, const Names &out,
+                                const std::string &domain = "") {
+  auto *n = b.m.mutable_functions(f)->add_node();
   n->set_op_type(op);
   n->set_domain(domain);
-  for (const auto& i : in) n->add_input(i);
-  for (const auto& o : out) n->add_output(o);
+  for (const auto &i : in)
+    n->add_input(i);
+  for (const auto &o : out)
+    n->add_output(o);
   return *n;
 }
 
@@ -373,8 +390,8 @@ TEST(Import, FunctionsAreInlined) {
   ModelBuilder b;
   b.Opset("local", 1).In("x", {2}).Out("y");
   AddFunction(b, "Scale", {"v"}, {"w"}, {"by"});
-  auto& c = FunctionNode(b, 0, "Constant", {}, {"k"});
-  auto* ref = c.add_attribute();
+  auto &c = FunctionNode(b, 0, "Constant", {}, {"k"});
+  auto *ref = c.add_attribute();
   ref->set_name("value_float");
   ref->set_ref_attr_name("by");
   ref->set_type(::onnx::AttributeProto::FLOAT);
@@ -386,8 +403,9 @@ TEST(Import, FunctionsAreInlined) {
   b.Node("Scale", {"a"}, {"y"}, {F("by", 10)}, "second", "local");
   EXPECT_THAT(AsFloats(b.Run({Floats({2}, {1, -1})})[0]), ElementsAre(60, -60));
   auto m = b.Get();
-  EXPECT_THAT(Ids(*m), ElementsAre("first", "second", "first/Scale@t", "first/Scale@w", "first/Scale@t/Constant@k", "first/Scale@t/Mul@w", "first/Scale@w/Constant@k",
-                                   "first/Scale@w/Mul@w", "second/Constant@k", "second/Mul@w"));
+  EXPECT_THAT(Ids(*m), ElementsAre("first", "second", "first/Scale@t", "first/Scale@w", "first/Scale@t/Constant@k",
+                                   "first/Scale@t/Mul@w", "first/Scale@w/Constant@k", "first/Scale@w/Mul@w",
+                                   "second/Constant@k", "second/Mul@w"));
   EXPECT_EQ(m->main().output(0)->name(), "y");
 }
 
@@ -397,12 +415,12 @@ TEST(Import, FunctionDefaultsOverloadsAndAbsentInputs) {
   AddFunction(b, "Clamp", {"v", "low", "high"}, {"w"});
   FunctionNode(b, 0, "Clip", {"v", "low", "high"}, {"w"});
   AddFunction(b, "Soft", {"v"}, {"w"});
-  auto* d = b.m.mutable_functions(1)->add_attribute_proto();
+  auto *d = b.m.mutable_functions(1)->add_attribute_proto();
   d->set_name("alpha");
   d->set_type(::onnx::AttributeProto::FLOAT);
   d->set_f(0.5f);
-  auto& leaky = FunctionNode(b, 1, "LeakyRelu", {"v"}, {"w"});
-  auto* ref = leaky.add_attribute();
+  auto &leaky = FunctionNode(b, 1, "LeakyRelu", {"v"}, {"w"});
+  auto *ref = leaky.add_attribute();
   ref->set_name("alpha");
   ref->set_ref_attr_name("alpha");
   ref->set_type(::onnx::AttributeProto::FLOAT);
@@ -441,5 +459,5 @@ TEST(Import, FunctionBombsAreRefused) {
   EXPECT_EQ(b.Fail().code, "E0207");
 }
 
-}  // namespace
-}  // namespace npuc::test
+} // namespace
+} // namespace npuc::test

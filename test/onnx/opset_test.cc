@@ -1,4 +1,5 @@
-// Older opsets' meanings, and the operators' edge cases that importers get wrong, by values worked out by hand from the specification.
+// Older opsets' meanings, and the operators' edge cases that importers get wrong, by values worked out by hand from the
+// specification.
 #include <gmock/gmock.h>
 
 #include "test/onnx/model_builder.h"
@@ -10,13 +11,15 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using Dims64 = std::vector<int64_t>;
 
-Tensor Zeros(std::vector<int64_t> dims) { return Tensor::Allocate(DType::F32, dims); }
+Tensor Zeros(std::vector<int64_t> dims) {
+  return Tensor::Allocate(DType::F32, dims);
+}
 
 // N066: before opset 13 everything from axis on is one row.
 TEST(Opset, SoftmaxFlattensBefore13) {
-  for (const char* op : {"Softmax", "LogSoftmax", "Hardmax"}) {
+  for (const char *op : {"Softmax", "LogSoftmax", "Hardmax"}) {
     ModelBuilder old(11), now(13);
-    for (auto* b : {&old, &now}) {
+    for (auto *b : {&old, &now}) {
       b->In("x", {1, 2, 2}).Out("y");
       b->Node(op, {"x"}, {"y"}, {I("axis", 1)});
     }
@@ -43,7 +46,8 @@ TEST(Opset, LegacyBroadcastAxis) {
   ModelBuilder b(6);
   b.In("x", {1, 2, 2, 2}).In("c", {2}).Out("y");
   b.Node("Add", {"x", "c"}, {"y"}, {I("broadcast", 1), I("axis", 1)});
-  EXPECT_THAT(AsFloats(b.Run({Zeros({1, 2, 2, 2}), Floats({2}, {10, 20})})[0]), ElementsAre(10, 10, 10, 10, 20, 20, 20, 20));
+  EXPECT_THAT(AsFloats(b.Run({Zeros({1, 2, 2, 2}), Floats({2}, {10, 20})})[0]),
+              ElementsAre(10, 10, 10, 10, 20, 20, 20, 20));
 }
 
 // N033: an absent minimum, and the attributes of older opsets.
@@ -109,10 +113,11 @@ TEST(Opset, ReduceWithoutAxes) {
   for (bool noop : {false, true})
     for (int keep : {0, 1})
       for (bool empty : {false, true})
-        for (const char* op : {"ReduceSum", "ReduceSumSquare"}) {
+        for (const char *op : {"ReduceSum", "ReduceSumSquare"}) {
           ModelBuilder b(18);
           b.In("x", {3, 2, 2}).Out("y").Init("none", Int64s({0}, {}));
-          b.Node(op, empty ? Names{"x", "none"} : Names{"x"}, {"y"}, {I("keepdims", keep), I("noop_with_empty_axes", noop)});
+          b.Node(op, empty ? Names{"x", "none"} : Names{"x"}, {"y"},
+                 {I("keepdims", keep), I("noop_with_empty_axes", noop)});
           auto y = b.Run({Counting({3, 2, 2})})[0];
           const bool square = std::string(op) == "ReduceSumSquare";
           if (noop) {
@@ -147,20 +152,25 @@ TEST(Opset, UpsampleAndOldResize) {
   seven.In("x", {1, 1, 2, 2}).Out("y");
   seven.Node("Upsample", {"x"}, {"y"}, {Fs("scales", {1, 1, 2, 2})});
   EXPECT_THAT(AsFloats(seven.Run({Counting({1, 1, 2, 2})})[0]), ElementsAreArray(twice));
-  for (const char* op : {"Upsample", "Resize"}) {
+  for (const char *op : {"Upsample", "Resize"}) {
     ModelBuilder b(op[0] == 'U' ? 9 : 10);
     b.In("x", {1, 1, 2, 2}).Out("y").Init("s", Floats({4}, {1, 1, 2, 2}));
     b.Node(op, {"x", "s"}, {"y"}, {S("mode", "linear")});
     // Asymmetric: output i lies at i / 2.
-    EXPECT_THAT(AsFloats(b.Run({Counting({1, 1, 2, 2})})[0]), ElementsAre(1, 1.5f, 2, 2, 2, 2.5f, 3, 3, 3, 3.5f, 4, 4, 3, 3.5f, 4, 4));
+    EXPECT_THAT(AsFloats(b.Run({Counting({1, 1, 2, 2})})[0]),
+                ElementsAre(1, 1.5f, 2, 2, 2, 2.5f, 3, 3, 3, 3.5f, 4, 4, 3, 3.5f, 4, 4));
   }
 }
 
 TEST(Opset, BatchNormalizationOfOldOpsets) {
   ModelBuilder b(6);
   b.In("x", {1, 2, 1, 2}).Out("y");
-  b.Init("s", Floats({2}, {1, 2})).Init("b", Floats({2}, {0, 1})).Init("m", Floats({2}, {1, 3})).Init("v", Floats({2}, {1, 4}));
-  b.Node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"y", "", "", "", ""}, {F("epsilon", 0), I("is_test", 1), Is("consumed_inputs", {0, 0, 0, 1, 1})});
+  b.Init("s", Floats({2}, {1, 2}))
+      .Init("b", Floats({2}, {0, 1}))
+      .Init("m", Floats({2}, {1, 3}))
+      .Init("v", Floats({2}, {1, 4}));
+  b.Node("BatchNormalization", {"x", "s", "b", "m", "v"}, {"y", "", "", "", ""},
+         {F("epsilon", 0), I("is_test", 1), Is("consumed_inputs", {0, 0, 0, 1, 1})});
   ExpectNear(b.Run({Floats({1, 2, 1, 2}, {1, 2, 3, 5})})[0], {0, 1, 1, 3});
 }
 
@@ -172,7 +182,7 @@ TEST(Opset, SamePadding) {
     b.Node("Conv", {"x", "w"}, {"y"}, {S("auto_pad", upper ? "SAME_UPPER" : "SAME_LOWER"), Is("strides", {2})});
     EXPECT_THAT(AsFloats(b.Run({Counting({1, 1, 5})})[0]), upper ? ElementsAre(6, 14, 9) : ElementsAre(3, 10, 12));
     auto m = b.Get();
-    for (Node& n : m->main().nodes())
+    for (Node &n : m->main().nodes())
       if (n.Is("Conv")) {
         EXPECT_FALSE(n.attrs().Has("auto_pad"));
         EXPECT_THAT(n.attrs().Ints("pads").vec(), upper ? ElementsAre(1, 2) : ElementsAre(2, 1));
@@ -185,7 +195,8 @@ TEST(Opset, SamePadding) {
 TEST(Opset, AveragePoolSameCountsBothSides) {
   ModelBuilder b(19);
   b.In("x", {1, 1, 6, 2}).Out("y");
-  b.Node("AveragePool", {"x"}, {"y"}, {Is("kernel_shape", {5, 1}), S("auto_pad", "SAME_LOWER"), I("count_include_pad", 1)});
+  b.Node("AveragePool", {"x"}, {"y"},
+         {Is("kernel_shape", {5, 1}), S("auto_pad", "SAME_LOWER"), I("count_include_pad", 1)});
   const auto y = AsFloats(b.Run({Counting({1, 1, 6, 2}, 0)})[0]);
   EXPECT_NEAR(y[0], 1.2f, 1e-6);
   EXPECT_NEAR(y[10], 4.8f, 1e-6);
@@ -195,7 +206,9 @@ TEST(Opset, AveragePoolSameCountsBothSides) {
 TEST(Opset, AveragePoolCeilDividesByCellsOfThePaddedInput) {
   ModelBuilder b(19);
   b.In("x", {1, 1, 4, 4}).Out("y");
-  b.Node("AveragePool", {"x"}, {"y"}, {Is("kernel_shape", {3, 3}), Is("strides", {2, 2}), Is("pads", {1, 1, 1, 1}), I("ceil_mode", 1), I("count_include_pad", 1)});
+  b.Node("AveragePool", {"x"}, {"y"},
+         {Is("kernel_shape", {3, 3}), Is("strides", {2, 2}), Is("pads", {1, 1, 1, 1}), I("ceil_mode", 1),
+          I("count_include_pad", 1)});
   ExpectNear(b.Run({Counting({1, 1, 4, 4})})[0], {1.5556f, 3.3333f, 2.0f, 6.3333f, 11, 6, 4.5f, 7.5f, 4}, 1e-3f);
 }
 
@@ -220,10 +233,12 @@ TEST(Opset, PoolDefaults) {
 // N044
 TEST(Opset, ConvTransposeOutputPaddingAndShape) {
   Tensor w = Tensor::Allocate(DType::F32, {3, 6, 3, 3});
-  for (int64_t i = 0; i < w.num_elements(); ++i) w.mutable_data<float>()[i] = 1;
+  for (int64_t i = 0; i < w.num_elements(); ++i)
+    w.mutable_data<float>()[i] = 1;
   ModelBuilder b(11);
   b.In("x", {1, 3, 28, 28}).Out("y").Init("w", w);
-  b.Node("ConvTranspose", {"x", "w"}, {"y"}, {Is("strides", {2, 2}), Is("pads", {1, 1, 1, 1}), Is("output_padding", {1, 1})});
+  b.Node("ConvTranspose", {"x", "w"}, {"y"},
+         {Is("strides", {2, 2}), Is("pads", {1, 1, 1, 1}), Is("output_padding", {1, 1})});
   auto y = b.Run({Counting({1, 3, 28, 28})})[0];
   EXPECT_EQ(DimsOf(y), (Dims64{1, 6, 56, 56}));
   EXPECT_NE(AsFloats(y)[55], 0);
@@ -245,7 +260,13 @@ TEST(Opset, Lprnet3DKernelOn4DInputIsRefused) {
 // N101
 TEST(Ops, GatherByScalar) {
   ModelBuilder b;
-  b.In("x", {2, 3, 4}).Out("y").Out("r").Init("last", Int64s({}, {-1})).Init("zero", Int64s({}, {0})).Init("axes", Int64s({1}, {0})).Init("rest", Int64s({1}, {-1}));
+  b.In("x", {2, 3, 4})
+      .Out("y")
+      .Out("r")
+      .Init("last", Int64s({}, {-1}))
+      .Init("zero", Int64s({}, {0}))
+      .Init("axes", Int64s({1}, {0}))
+      .Init("rest", Int64s({1}, {-1}));
   b.Node("Gather", {"x", "last"}, {"y"}, {I("axis", 1)});
   b.Node("Shape", {"x"}, {"s"});
   b.Node("Gather", {"s", "zero"}, {"n"});
@@ -254,7 +275,7 @@ TEST(Ops, GatherByScalar) {
   b.Node("Reshape", {"x", "target"}, {"r"});
   auto m = b.Get();
   EXPECT_EQ(m->main().output(0)->type().ToString(), "f32[2,4]");
-  EXPECT_EQ(m->main().output(1)->type().ToString(), "f32[2,12]");  // the shape chain is followed
+  EXPECT_EQ(m->main().output(1)->type().ToString(), "f32[2,12]"); // the shape chain is followed
   auto out = b.Run({Counting({2, 3, 4})});
   EXPECT_THAT(AsFloats(out[0]), ElementsAre(9, 10, 11, 12, 21, 22, 23, 24));
   EXPECT_EQ(DimsOf(out[1]), (Dims64{2, 12}));
@@ -263,7 +284,11 @@ TEST(Ops, GatherByScalar) {
 // The same through a symbolic batch.
 TEST(Ops, ShapeChainsKeepSymbols) {
   ModelBuilder b;
-  b.In("x", {"n", 3, 4}).Out("r").Init("zero", Int64s({}, {0})).Init("axes", Int64s({1}, {0})).Init("rest", Int64s({1}, {-1}));
+  b.In("x", {"n", 3, 4})
+      .Out("r")
+      .Init("zero", Int64s({}, {0}))
+      .Init("axes", Int64s({1}, {0}))
+      .Init("rest", Int64s({1}, {-1}));
   b.Node("Shape", {"x"}, {"s"});
   b.Node("Gather", {"s", "zero"}, {"n0"});
   b.Node("Unsqueeze", {"n0", "axes"}, {"n1"});
@@ -291,7 +316,7 @@ TEST(Ops, GemmWithOddC) {
     b.Node("Gemm", {"a", "b", "c"}, {"y"}, attrs);
     return AsFloats(b.Run({Tensor::Of<float>(DType::F32, {4, 3}, std::vector<float>(12, 1))})[0]);
   };
-  EXPECT_EQ(run({1}, {100}, {F("beta", 0)})[0], 18);  // 1 + 6 + 11
+  EXPECT_EQ(run({1}, {100}, {F("beta", 0)})[0], 18); // 1 + 6 + 11
   const auto rows = run({4, 1}, {0, 10, 20, 30}, {});
   EXPECT_EQ(rows[0], 18);
   EXPECT_EQ(rows[5], 28);
@@ -317,9 +342,14 @@ TEST(Ops, NegativeAxes) {
 TEST(Ops, SliceClampsEveryWay) {
   ModelBuilder b;
   b.In("x", {5}).Out("a").Out("b").Out("c").Out("d");
-  b.Init("m1", Int64s({1}, {-1})).Init("big", Int64s({1}, {INT64_MAX})).Init("small", Int64s({1}, {INT64_MIN})).Init("ax", Int64s({1}, {0})).Init("one", Int64s({1}, {1}))
-      .Init("m2", Int64s({1}, {-2})).Init("nine", Int64s({1}, {9}));
-  b.Node("Slice", {"x", "m1", "small", "ax", "m1"}, {"a"});   // reversed
+  b.Init("m1", Int64s({1}, {-1}))
+      .Init("big", Int64s({1}, {INT64_MAX}))
+      .Init("small", Int64s({1}, {INT64_MIN}))
+      .Init("ax", Int64s({1}, {0}))
+      .Init("one", Int64s({1}, {1}))
+      .Init("m2", Int64s({1}, {-2}))
+      .Init("nine", Int64s({1}, {9}));
+  b.Node("Slice", {"x", "m1", "small", "ax", "m1"}, {"a"}); // reversed
   b.Node("Slice", {"x", "one", "big", "ax"}, {"b"});
   b.Node("Slice", {"x", "nine", "small", "ax", "m2"}, {"c"});
   b.Node("Slice", {"x", "nine", "big", "ax"}, {"d"});
@@ -347,5 +377,5 @@ TEST(Ops, LoopStateThatGrows) {
   EXPECT_THAT(AsFloats(out[1]), ElementsAre(2, 4, 8));
 }
 
-}  // namespace
-}  // namespace npuc::test
+} // namespace
+} // namespace npuc::test

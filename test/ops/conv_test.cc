@@ -11,14 +11,16 @@ TEST(Conv, OnnxExampleWithAndWithoutPads) {
   // test_basic_conv_with_padding / without
   const Tensor y = OpRunner("Conv").Ints("kernel_shape", {3, 3}).Ints("pads", {1, 1, 1, 1})({kRamp5, kOnes3});
   ExpectDims(y, {1, 1, 5, 5});
-  ExpectValues(y, {12, 21, 27, 33, 24, 33, 54, 63, 72, 51, 63, 99, 108, 117, 81, 93, 144, 153, 162, 111, 72, 111, 117, 123, 84});
+  ExpectValues(
+      y, {12, 21, 27, 33, 24, 33, 54, 63, 72, 51, 63, 99, 108, 117, 81, 93, 144, 153, 162, 111, 72, 111, 117, 123, 84});
   ExpectValues(OpRunner("Conv")({kRamp5, kOnes3}), {54, 63, 72, 99, 108, 117, 144, 153, 162});
 }
 
 TEST(Conv, StridesAndAsymmetricPads) {
   // test_conv_with_strides_and_asymmetric_padding, x [1,1,7,5]
   const Tensor x = Iota({1, 1, 7, 5});
-  ExpectValues(OpRunner("Conv").Ints("strides", {2, 2}).Ints("pads", {1, 0, 1, 0})({x, kOnes3}), {21, 33, 99, 117, 189, 207, 171, 183});
+  ExpectValues(OpRunner("Conv").Ints("strides", {2, 2}).Ints("pads", {1, 0, 1, 0})({x, kOnes3}),
+               {21, 33, 99, 117, 189, 207, 171, 183});
   ExpectValues(OpRunner("Conv").Ints("strides", {2, 2}).Ints("pads", {1, 1, 1, 1})({x, kOnes3}),
                {12, 27, 24, 63, 108, 81, 123, 198, 141, 112, 177, 124});
 }
@@ -34,7 +36,8 @@ TEST(Conv, GroupsDilationsBiasBatchAndOneSpatialAxis) {
   const Tensor x = Iota({2, 2, 4}), w = F32({2, 1, 2}, {1, 10, 2, 20}), b = F32({2}, {100, 200});
   const Tensor y = OpRunner("Conv").Int("group", 2).Ints("dilations", {2})({x, w, b});
   ExpectDims(y, {2, 2, 2});
-  ExpectValues(y, {100 + 0 + 20, 100 + 1 + 30, 200 + 8 + 120, 200 + 10 + 140, 100 + 8 + 100, 100 + 9 + 110, 200 + 24 + 280, 200 + 26 + 300});
+  ExpectValues(y, {100 + 0 + 20, 100 + 1 + 30, 200 + 8 + 120, 200 + 10 + 140, 100 + 8 + 100, 100 + 9 + 110,
+                   200 + 24 + 280, 200 + 26 + 300});
 }
 
 TEST(Conv, ManyColumnsAndChannelsAgreeWithTheDefinition) {
@@ -45,7 +48,9 @@ TEST(Conv, ManyColumnsAndChannelsAgreeWithTheDefinition) {
     x[i] = static_cast<float>(static_cast<int>(i * 7919 % 23) - 11);
   for (size_t i = 0; i < w.size(); ++i)
     w[i] = static_cast<float>(static_cast<int>(i * 104729 % 13) - 6);
-  const Tensor y = OpRunner("Conv").Ints("pads", {1, 2, 0, 1}).Ints("strides", {1, 2})({F32({1, ic, h, wd}, x), F32({oc, ic, 3, 3}, w)});
+  const Tensor y = OpRunner("Conv")
+                       .Ints("pads", {1, 2, 0, 1})
+                       .Ints("strides", {1, 2})({F32({1, ic, h, wd}, x), F32({oc, ic, 3, 3}, w)});
   const int64_t oh = h + 1 - 2, ow = (wd + 3 - 3) / 2 + 1;
   ExpectDims(y, {1, oc, oh, ow});
   for (int64_t m = 0; m < oc; ++m)
@@ -63,7 +68,8 @@ TEST(Conv, ManyColumnsAndChannelsAgreeWithTheDefinition) {
       }
 }
 
-// The depthwise path against the definition, float and quantised, with strides, dilations, pads on both sides, two filters a channel.
+// The depthwise path against the definition, float and quantised, with strides, dilations, pads on both sides, two
+// filters a channel.
 TEST(Conv, DepthwiseAgreesWithTheDefinition) {
   const int64_t c = 3, mult = 2, h = 9, wd = 11, kh = 3, kw = 2;
   std::vector<float> x(c * h * wd), w(c * mult * kh * kw);
@@ -73,7 +79,9 @@ TEST(Conv, DepthwiseAgreesWithTheDefinition) {
   for (size_t i = 0; i < w.size(); ++i)
     w[i] = wi[i] = static_cast<int8_t>(static_cast<int>(i * 104729 % 13) - 6);
   for (int64_t stride : {1, 2, 3}) {
-    auto set = [&](OpRunner &r) { r.Int("group", c).Ints("pads", {2, 1, 0, 3}).Ints("strides", {1, stride}).Ints("dilations", {2, 3}); };
+    auto set = [&](OpRunner &r) {
+      r.Int("group", c).Ints("pads", {2, 1, 0, 3}).Ints("strides", {1, stride}).Ints("dilations", {2, 3});
+    };
     OpRunner real("Conv"), quantised("Conv");
     set(real);
     set(quantised);
@@ -109,13 +117,13 @@ TEST(Conv, EmptyBatch) {
 }
 
 TEST(Conv, Errors) {
-  EXPECT_EQ(OpRunner("Conv").Fails({Iota({1, 2, 5, 5}), kOnes3}), "E0301");                       // channels
-  EXPECT_EQ(OpRunner("Conv").Fails({Iota({1, 1, 2, 2}), kOnes3}), "E0301");                       // kernel too large
+  EXPECT_EQ(OpRunner("Conv").Fails({Iota({1, 2, 5, 5}), kOnes3}), "E0301"); // channels
+  EXPECT_EQ(OpRunner("Conv").Fails({Iota({1, 1, 2, 2}), kOnes3}), "E0301"); // kernel too large
   EXPECT_EQ(OpRunner("Conv").Ints("strides", {0, 1}).Fails({kRamp5, kOnes3}), "E0203");
   EXPECT_EQ(OpRunner("Conv").Ints("strides", {1}).Fails({kRamp5, kOnes3}), "E0203");
   EXPECT_EQ(OpRunner("Conv").Str("auto_pad", "SAME").Fails({kRamp5, kOnes3}), "E0203");
   EXPECT_EQ(OpRunner("Conv").Ints("kernel_shape", {2, 2}).Fails({kRamp5, kOnes3}), "E0203");
-  EXPECT_EQ(OpRunner("Conv").Fails({kRamp5, kOnes3, F32({2}, {0, 0})}), "E0301");                 // bias
+  EXPECT_EQ(OpRunner("Conv").Fails({kRamp5, kOnes3, F32({2}, {0, 0})}), "E0301"); // bias
   EXPECT_EQ(OpRunner("Conv").Fails({kRamp5, F64({1, 1, 1, 1}, {1})}), "E0302");
 }
 
@@ -129,7 +137,8 @@ TEST(ConvTranspose, OnnxExamples) {
   want.insert(want.end(), plane.begin(), plane.end());
   ExpectValues(y, want);
   // test_convtranspose_1d
-  ExpectValues(OpRunner("ConvTranspose")({F32({1, 1, 3}, {0, 1, 2}), F32({1, 2, 3}, std::vector<float>(6, 1.0f))}), {0, 1, 3, 3, 2, 0, 1, 3, 3, 2});
+  ExpectValues(OpRunner("ConvTranspose")({F32({1, 1, 3}, {0, 1, 2}), F32({1, 2, 3}, std::vector<float>(6, 1.0f))}),
+               {0, 1, 3, 3, 2, 0, 1, 3, 3, 2});
   // test_convtranspose_pad
   const Tensor p = OpRunner("ConvTranspose").Ints("strides", {3, 2}).Ints("pads", {1, 2, 1, 2})({x, w});
   ExpectDims(p, {1, 2, 7, 3});
@@ -139,7 +148,10 @@ TEST(ConvTranspose, OnnxExamples) {
   ExpectValues(p, want);
   // output_padding and output_shape: the same [10, 8] result
   const Tensor o1 = OpRunner("ConvTranspose").Ints("strides", {3, 2}).Ints("output_padding", {1, 1})({x, w});
-  const Tensor o2 = OpRunner("ConvTranspose").Ints("strides", {3, 2}).Ints("output_shape", {10, 8}).Ints("output_padding", {1, 1})({x, w});
+  const Tensor o2 = OpRunner("ConvTranspose")
+                        .Ints("strides", {3, 2})
+                        .Ints("output_shape", {10, 8})
+                        .Ints("output_padding", {1, 1})({x, w});
   ExpectDims(o1, {1, 2, 10, 8});
   EXPECT_TRUE(o1.SameBits(o2));
 }
@@ -161,21 +173,26 @@ TEST(ConvTranspose, Dilations) {
 TEST(ConvInteger, OnnxExamples) {
   const Tensor x = U8({1, 1, 3, 3}, {2, 3, 4, 5, 6, 7, 8, 9, 10}), w = U8({1, 1, 2, 2}, {1, 1, 1, 1}), z = U8({}, {1});
   ExpectValues(OpRunner("ConvInteger")({x, w, z}), {12, 16, 24, 28});
-  ExpectValues(OpRunner("ConvInteger").Ints("pads", {1, 1, 1, 1})({x, w, z}), {1, 3, 5, 3, 5, 12, 16, 9, 11, 24, 28, 15, 7, 15, 17, 9});
+  ExpectValues(OpRunner("ConvInteger").Ints("pads", {1, 1, 1, 1})({x, w, z}),
+               {1, 3, 5, 3, 5, 12, 16, 9, 11, 24, 28, 15, 7, 15, 17, 9});
 }
 
 TEST(QLinearConv, OnnxExample) {
   // test_qlinearconv
-  const Tensor x = U8({1, 1, 7, 7}, {255, 174, 162, 25, 203, 168, 58, 15, 59, 237, 95, 129, 0, 64, 56, 242, 153, 221, 168, 12, 166, 232, 178, 186, 195,
-                                     237, 162, 237, 188, 39, 124, 77, 80, 102, 43, 127, 230, 21, 83, 41, 40, 134, 255, 154, 92, 141, 42, 148, 247});
-  const Tensor y = OpRunner("QLinearConv")({x, F32({}, {0.00369204697f}), U8({}, {132}), U8({1, 1, 1, 1}, {0}), F32({1}, {0.00172794575f}),
-                                            U8({1}, {255}), F32({}, {0.00162681262f}), U8({}, {123})});
-  ExpectValues(y, {0, 81, 93, 230, 52, 87, 197, 240, 196, 18, 160, 126, 255, 191, 199, 13, 102, 34, 87, 243, 89, 23, 77, 69, 60,
-                   18, 93, 18, 67, 216, 131, 178, 175, 153, 212, 128, 25, 234, 172, 214, 215, 121, 0, 101, 163, 114, 213, 107, 8});
+  const Tensor x = U8({1, 1, 7, 7}, {255, 174, 162, 25,  203, 168, 58,  15,  59,  237, 95,  129, 0,  64,  56, 242, 153,
+                                     221, 168, 12,  166, 232, 178, 186, 195, 237, 162, 237, 188, 39, 124, 77, 80,  102,
+                                     43,  127, 230, 21,  83,  41,  40,  134, 255, 154, 92,  141, 42, 148, 247});
+  const Tensor y =
+      OpRunner("QLinearConv")({x, F32({}, {0.00369204697f}), U8({}, {132}), U8({1, 1, 1, 1}, {0}),
+                               F32({1}, {0.00172794575f}), U8({1}, {255}), F32({}, {0.00162681262f}), U8({}, {123})});
+  ExpectValues(y, {0,   81,  93,  230, 52,  87,  197, 240, 196, 18,  160, 126, 255, 191, 199, 13,  102,
+                   34,  87,  243, 89,  23,  77,  69,  60,  18,  93,  18,  67,  216, 131, 178, 175, 153,
+                   212, 128, 25,  234, 172, 214, 215, 121, 0,   101, 163, 114, 213, 107, 8});
 }
 
 TEST(QuantizedConv, ExactIntegerRule) {
-  // x = {10, 20} - 5 -> {5, 15}; w = {3, -2}: acc = 7 + 15 - 30 = -8. Requantised: -8 * f32(f32(0.5 * 0.25) / 0.125) = -8, + 100 = 92.
+  // x = {10, 20} - 5 -> {5, 15}; w = {3, -2}: acc = 7 + 15 - 30 = -8. Requantised: -8 * f32(f32(0.5 * 0.25) / 0.125) =
+  // -8, + 100 = 92.
   OpRunner conv("Conv");
   conv.Quant({PerTensorQuant(0.5f, 5), PerTensorQuant(0.25f, 0), nullptr}, PerTensorQuant(0.125f, 100), DType::U8);
   const Tensor x = U8({1, 1, 2}, {10, 20}), w = I8({1, 1, 2}, {3, -2}), b = I32({1}, {7});
@@ -192,7 +209,8 @@ TEST(QuantizedConv, PerChannelPadsAndClamping) {
   OpRunner conv("Conv");
   conv.Ints("pads", {1, 1}).Quant({PerTensorQuant(1.0f, 128), qw}, PerTensorQuant(1.0f, 0), DType::I8);
   const Tensor x = U8({1, 1, 2}, {129, 255}), w = I8({2, 1, 3}, {1, 1, 1, 2, 2, 4});
-  // channel 0: x - z = {1, 127}: sums {128, 128} -> clamped to 127; channel 1: w - z = {0, 0, 2}: {254, 0} * 0.5 = {127, 0}
+  // channel 0: x - z = {1, 127}: sums {128, 128} -> clamped to 127; channel 1: w - z = {0, 0, 2}: {254, 0} * 0.5 =
+  // {127, 0}
   ExpectValues(conv({x, w}), {127, 127, 127, 0});
 }
 
@@ -200,7 +218,7 @@ TEST(QuantizedConv, SixteenBitActivations) {
   OpRunner conv("Conv");
   conv.Quant({PerTensorQuant(1.0f, 0), PerTensorQuant(1.0f, 0)}, PerTensorQuant(65536.0f, 0), DType::I16);
   const Tensor x = Tensor::Of<int16_t>(DType::I16, {1, 3, 1}, std::vector<int16_t>{32767, 32767, 32767});
-  ExpectValues(conv({x, I8({1, 3, 1}, {127, 127, 127})}), {190});  // 12484227 / 65536 = 190.49
+  ExpectValues(conv({x, I8({1, 3, 1}, {127, 127, 127})}), {190}); // 12484227 / 65536 = 190.49
 }
 
 TEST(QuantizedConv, TransposedPerChannel) {
@@ -212,8 +230,9 @@ TEST(QuantizedConv, TransposedPerChannel) {
 
 TEST(FusedConv, ReluAndSum) {
   AttributeList a;
-  const Tensor y = OpRunner("FusedConv", "com.microsoft").Str("activation", "Relu")(
-      {F32({1, 1, 2}, {1, -4}), F32({1, 1, 1}, {2}), F32({1}, {1}), F32({1, 1, 2}, {10, 1})});
+  const Tensor y = OpRunner("FusedConv", "com.microsoft")
+                       .Str("activation", "Relu")(
+                           {F32({1, 1, 2}, {1, -4}), F32({1, 1, 1}, {2}), F32({1}, {1}), F32({1, 1, 2}, {10, 1})});
   ExpectValues(y, {13, 0});
 }
 

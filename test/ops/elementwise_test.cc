@@ -1,4 +1,5 @@
-// Elementwise arithmetic, comparison, activations: special values, dtypes, broadcasting, and the rows of the case table.
+// Elementwise arithmetic, comparison, activations: special values, dtypes, broadcasting, and the rows of the case
+// table.
 #include "test/ops/op_runner.h"
 
 namespace npuc {
@@ -26,7 +27,8 @@ TEST(Arithmetic, IntegersWrap) {
 
 TEST(Div, IntegersTruncateN029) {
   ExpectValues(OpRunner("Div")({I64({4}, {8, -8, 7, -7}), I64({4}, {-3, 3, -2, 2})}), {-2, -2, -3, -3});
-  ExpectValues(OpRunner("Div")({I32({1}, {std::numeric_limits<int32_t>::min()}), I32({1}, {-1})}), {double(std::numeric_limits<int32_t>::min())});
+  ExpectValues(OpRunner("Div")({I32({1}, {std::numeric_limits<int32_t>::min()}), I32({1}, {-1})}),
+               {double(std::numeric_limits<int32_t>::min())});
   EXPECT_EQ(OpRunner("Div").Fails({I32({1}, {1}), I32({1}, {0})}), "E0703");
   ExpectValues(OpRunner("Div")({F32({3}, {1, -1, 0}), F32({3}, {0, 0, 0})}), {kInf, -kInf, kNaN});
   ExpectDims(OpRunner("Div")({I32({0}, {}), I32({1}, {0})}), {0});
@@ -34,7 +36,8 @@ TEST(Div, IntegersTruncateN029) {
 
 TEST(Mod, SignsFollowDivisorOrDividend) {
   ExpectValues(OpRunner("Mod")({I32({6}, {-4, 7, 5, 4, -7, 8}), I32({6}, {2, -3, 8, -2, 3, 5})}), {0, -2, 5, 0, 2, 3});
-  ExpectValues(OpRunner("Mod").Int("fmod", 1)({F32({6}, {-4.3f, 7.2f, 5.0f, 4.3f, -7.2f, 8.0f}), F32({6}, {2.1f, -3.4f, 8.0f, -2.1f, 3.4f, 5.0f})}),
+  ExpectValues(OpRunner("Mod").Int("fmod", 1)({F32({6}, {-4.3f, 7.2f, 5.0f, 4.3f, -7.2f, 8.0f}),
+                                               F32({6}, {2.1f, -3.4f, 8.0f, -2.1f, 3.4f, 5.0f})}),
                {std::fmod(-4.3f, 2.1f), std::fmod(7.2f, -3.4f), 5, std::fmod(4.3f, -2.1f), std::fmod(-7.2f, 3.4f), 3});
   EXPECT_EQ(OpRunner("Mod").Fails({I32({1}, {1}), I32({1}, {0})}), "E0703");
 }
@@ -82,13 +85,15 @@ TEST(Where, BroadcastsAllThree) {
   const Tensor y = OpRunner("Where")({Bool({2, 1}, {1, 0}), I64({3}, {1, 2, 3}), I64({1}, {9})});
   ExpectDims(y, {2, 3});
   ExpectValues(y, {1, 2, 3, 9, 9, 9});
-  EXPECT_EQ(OpRunner("Where")({Bool({1}, {0}), Tensor::Strings({1}, {"x"}), Tensor::Strings({1}, {"y"})}).strings()[0], "y");
+  EXPECT_EQ(OpRunner("Where")({Bool({1}, {0}), Tensor::Strings({1}, {"x"}), Tensor::Strings({1}, {"y"})}).strings()[0],
+            "y");
 }
 
 TEST(Unary, SpecialValues) {
   ExpectValues(OpRunner("Relu")({F32({4}, {-1, 0, 2, kNaN})}), {0, 0, 2, kNaN});
   ExpectValues(OpRunner("Relu")({I32({2}, {-5, 5})}), {0, 5});
-  ExpectValues(OpRunner("Round")({F32({7}, {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 2.4f, 8388609.0f})}), {0, 2, 2, 0, -2, 2, 8388609});
+  ExpectValues(OpRunner("Round")({F32({7}, {0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 2.4f, 8388609.0f})}),
+               {0, 2, 2, 0, -2, 2, 8388609});
   ExpectValues(OpRunner("Floor")({F32({2}, {-1.5f, 1.2f})}), {-2, 1});
   ExpectValues(OpRunner("Ceil")({F32({2}, {-1.5f, 1.2f})}), {-1, 2});
   ExpectValues(OpRunner("Sqrt")({F32({3}, {4, -1, kInf})}), {2, kNaN, kInf});
@@ -107,8 +112,16 @@ TEST(Unary, SpecialValues) {
   for (const char *f : {"Sin", "Cos", "Tan", "Asin", "Atan", "Sinh", "Cosh", "Asinh", "Atanh", "Acos"}) {
     const double x = 0.3;
     const std::string n = f;
-    const double want = n == "Sin" ? std::sin(x) : n == "Cos" ? std::cos(x) : n == "Tan" ? std::tan(x) : n == "Asin" ? std::asin(x) : n == "Atan" ? std::atan(x)
-                        : n == "Sinh" ? std::sinh(x) : n == "Cosh" ? std::cosh(x) : n == "Asinh" ? std::asinh(x) : n == "Atanh" ? std::atanh(x) : std::acos(x);
+    const double want = n == "Sin"     ? std::sin(x)
+                        : n == "Cos"   ? std::cos(x)
+                        : n == "Tan"   ? std::tan(x)
+                        : n == "Asin"  ? std::asin(x)
+                        : n == "Atan"  ? std::atan(x)
+                        : n == "Sinh"  ? std::sinh(x)
+                        : n == "Cosh"  ? std::cosh(x)
+                        : n == "Asinh" ? std::asinh(x)
+                        : n == "Atanh" ? std::atanh(x)
+                                       : std::acos(x);
     ExpectValues(OpRunner(f)({F64({1}, {x})}), {want}, 1e-14);
   }
   ExpectValues(OpRunner("Acosh")({F64({1}, {2})}), {std::acosh(2.0)}, 1e-14);

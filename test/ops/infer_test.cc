@@ -11,7 +11,9 @@ struct Builder {
   Module m;
   Graph &g = m.main();
 
-  Value *Input(std::string_view name, std::vector<Dim> dims, DType t = DType::F32) { return g.AddInput(name, Type::Tensor(t, Shape(dims))); }
+  Value *Input(std::string_view name, std::vector<Dim> dims, DType t = DType::F32) {
+    return g.AddInput(name, Type::Tensor(t, Shape(dims)));
+  }
   Value *Ints(std::vector<int64_t> v) { return g.AddConstant(Tensor::OfI64(v)); }
   Node *Add(std::string_view op, std::vector<Value *> operands, AttributeList attrs = {}, int results = 1) {
     Node *n = g.AddNode(LookupOp("", op), operands, results, {});

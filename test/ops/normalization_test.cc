@@ -6,13 +6,15 @@ namespace {
 
 TEST(BatchNormalization, Inference) {
   // test_batchnorm-like, worked out: (x - mean) / sqrt(var + eps) * s + b with eps 0
-  const Tensor y = OpRunner("BatchNormalization").Float("epsilon", 0)(
-      {F32({1, 2, 1, 2}, {-1, 0, 2, 4}), F32({2}, {1, 1.5f}), F32({2}, {0, 1}), F32({2}, {0, 3}), F32({2}, {1, 4})});
+  const Tensor y = OpRunner("BatchNormalization")
+                       .Float("epsilon", 0)({F32({1, 2, 1, 2}, {-1, 0, 2, 4}), F32({2}, {1, 1.5f}), F32({2}, {0, 1}),
+                                             F32({2}, {0, 3}), F32({2}, {1, 4})});
   ExpectValues(y, {-1, 0, 0.25, 1.75});
 }
 
 TEST(BatchNormalization, TrainingN111) {
-  const std::vector<Tensor> in = {F32({2, 1, 2}, {1, 2, 3, 6}), F32({1}, {2}), F32({1}, {1}), F32({1}, {10}), F32({1}, {20})};
+  const std::vector<Tensor> in = {F32({2, 1, 2}, {1, 2, 3, 6}), F32({1}, {2}), F32({1}, {1}), F32({1}, {10}),
+                                  F32({1}, {20})};
   OpRunner bn("BatchNormalization");
   bn.Int("training_mode", 1).Float("momentum", 0.9f).Float("epsilon", 1e-2f).Results(3);
   auto r = bn.Run(in);
@@ -27,32 +29,48 @@ TEST(BatchNormalization, TrainingN111) {
 }
 
 TEST(BatchNormalization, ChannelMismatch) {
-  EXPECT_EQ(OpRunner("BatchNormalization").Fails({Iota({1, 3, 2}), Iota({2}), Iota({2}), Iota({2}), Iota({2})}), "E0301");
+  EXPECT_EQ(OpRunner("BatchNormalization").Fails({Iota({1, 3, 2}), Iota({2}), Iota({2}), Iota({2}), Iota({2})}),
+            "E0301");
 }
 
 TEST(InstanceAndGroup, Values) {
   const double eps = 1e-5, i1 = 1 / std::sqrt(1 + eps), i2 = 1 / std::sqrt(4 + eps);
-  ExpectValues(OpRunner("InstanceNormalization")({F32({1, 2, 2}, {1, 3, 0, 4}), F32({2}, {1, 2}), F32({2}, {0, 1})}), {-i1, i1, 1 - 4 * i2, 1 + 4 * i2}, 1e-6);
+  ExpectValues(OpRunner("InstanceNormalization")({F32({1, 2, 2}, {1, 3, 0, 4}), F32({2}, {1, 2}), F32({2}, {0, 1})}),
+               {-i1, i1, 1 - 4 * i2, 1 + 4 * i2}, 1e-6);
   // Two groups of two channels; scale and bias per channel.
   const double g = 1 / std::sqrt(1.25 + eps);
-  ExpectValues(OpRunner("GroupNormalization").Int("num_groups", 2)({F32({1, 4, 2}, {0, 1, 2, 3, 0, 1, 2, 3}), F32({4}, {1, 2, 1, 1}), F32({4}, {0, 0, 0, 5})}),
+  ExpectValues(OpRunner("GroupNormalization")
+                   .Int("num_groups",
+                        2)({F32({1, 4, 2}, {0, 1, 2, 3, 0, 1, 2, 3}), F32({4}, {1, 2, 1, 1}), F32({4}, {0, 0, 0, 5})}),
                {-1.5 * g, -0.5 * g, g, 3 * g, -1.5 * g, -0.5 * g, 0.5 * g + 5, 1.5 * g + 5}, 1e-6);
-  EXPECT_EQ(OpRunner("GroupNormalization").Int("num_groups", 3).Fails({Iota({1, 4, 2}), Iota({4}), Iota({4})}), "E0203");
+  EXPECT_EQ(OpRunner("GroupNormalization").Int("num_groups", 3).Fails({Iota({1, 4, 2}), Iota({4}), Iota({4})}),
+            "E0203");
 }
 
 TEST(LayerNormalization, ThreeResultsAndAxes) {
-  auto r = OpRunner("LayerNormalization").Float("epsilon", 0).Results(3).Run({F32({2, 2}, {1, 3, 2, 6}), F32({2}, {1, 2}), F32({2}, {0, 1})});
+  auto r = OpRunner("LayerNormalization")
+               .Float("epsilon", 0)
+               .Results(3)
+               .Run({F32({2, 2}, {1, 3, 2, 6}), F32({2}, {1, 2}), F32({2}, {0, 1})});
   ASSERT_TRUE(r.ok());
   ExpectValues((*r)[0], {-1, 3, -1, 3});
   ExpectDims((*r)[1], {2, 1});
   ExpectValues((*r)[1], {2, 4});
   ExpectValues((*r)[2], {1, 0.5});
-  ExpectValues(OpRunner("LayerNormalization").Int("axis", 0).Float("epsilon", 0)({F32({2, 2}, {1, 3, 1, 3}), F32({2, 2}, {1, 1, 2, 2})}), {-1, 1, -2, 2});
-  ExpectValues(OpRunner("RMSNormalization").Float("epsilon", 0)({F32({1, 2}, {3, 4}), F32({2}, {1, 1})}), {3 / std::sqrt(12.5), 4 / std::sqrt(12.5)}, 1e-6);
+  ExpectValues(OpRunner("LayerNormalization")
+                   .Int("axis", 0)
+                   .Float("epsilon", 0)({F32({2, 2}, {1, 3, 1, 3}), F32({2, 2}, {1, 1, 2, 2})}),
+               {-1, 1, -2, 2});
+  ExpectValues(OpRunner("RMSNormalization").Float("epsilon", 0)({F32({1, 2}, {3, 4}), F32({2}, {1, 1})}),
+               {3 / std::sqrt(12.5), 4 / std::sqrt(12.5)}, 1e-6);
 }
 
 TEST(SkipLayerNormalization, SumIsAResult) {
-  auto r = OpRunner("SkipLayerNormalization", "com.microsoft").Float("epsilon", 0).Results(4).Run({F32({1, 1, 2}, {1, 1}), F32({1, 1, 2}, {0, 1}), F32({2}, {1, 1}), F32({2}, {0, 0}), F32({2}, {0, 1})});
+  auto r =
+      OpRunner("SkipLayerNormalization", "com.microsoft")
+          .Float("epsilon", 0)
+          .Results(4)
+          .Run({F32({1, 1, 2}, {1, 1}), F32({1, 1, 2}, {0, 1}), F32({2}, {1, 1}), F32({2}, {0, 0}), F32({2}, {0, 1})});
   ASSERT_TRUE(r.ok()) << r.status();
   ExpectValues((*r)[0], {-1, 1});
   ExpectValues((*r)[3], {1, 3});
@@ -67,7 +85,8 @@ TEST(LpAndMeanVariance, Values) {
 
 TEST(Lrn, EvenSizeReachesFurtherForward) {
   // size 2: channels c and c + 1
-  const Tensor y = OpRunner("LRN").Int("size", 2).Float("alpha", 2).Float("beta", 1).Float("bias", 1)({F32({1, 2, 1}, {1, 2})});
+  const Tensor y =
+      OpRunner("LRN").Int("size", 2).Float("alpha", 2).Float("beta", 1).Float("bias", 1)({F32({1, 2, 1}, {1, 2})});
   ExpectValues(y, {1.0 / 6, 2.0 / 5}, 1e-6);
 }
 
@@ -104,7 +123,11 @@ TEST(TopK, TiesDirectionsAndNan) {
   ASSERT_TRUE(r.ok());
   ExpectValues((*r)[0], {kNaN, 3, 3});
   ExpectValues((*r)[1], {3, 1, 2});
-  r = OpRunner("TopK").Int("largest", 0).Int("axis", 0).Results(2).Run({I32({3, 2}, {1, 6, 1, 5, 0, 4}), I64({1}, {2})});
+  r = OpRunner("TopK")
+          .Int("largest", 0)
+          .Int("axis", 0)
+          .Results(2)
+          .Run({I32({3, 2}, {1, 6, 1, 5, 0, 4}), I64({1}, {2})});
   ASSERT_TRUE(r.ok());
   ExpectValues((*r)[0], {0, 4, 1, 5});
   ExpectValues((*r)[1], {2, 2, 0, 1});
@@ -140,7 +163,8 @@ TEST(Einsum, Equations) {
   ExpectValues(OpRunner("Einsum").Str("equation", "ii->i")({a}), {1, 4});
   ExpectValues(OpRunner("Einsum").Str("equation", "ii")({a}), {5});
   ExpectValues(OpRunner("Einsum").Str("equation", "i,i")({F32({2}, {1, 2}), F32({2}, {3, 4})}), {11});
-  const Tensor e = OpRunner("Einsum").Str("equation", "...ij, ...jk -> ...ik")({F32({2, 1, 2}, {1, 2, 3, 4}), F32({2, 1}, {1, 1})});
+  const Tensor e =
+      OpRunner("Einsum").Str("equation", "...ij, ...jk -> ...ik")({F32({2, 1, 2}, {1, 2, 3, 4}), F32({2, 1}, {1, 1})});
   ExpectDims(e, {2, 1, 1});
   ExpectValues(e, {3, 7});
   ExpectValues(OpRunner("Einsum").Str("equation", "...ii->...i")({F32({1, 2, 2}, {1, 2, 3, 4})}), {1, 4});

@@ -1,5 +1,5 @@
-// Runs one operator on tensors, as a node of a small module: inference first, then evaluation, and what inference said is held
-// against what came out.
+// Runs one operator on tensors, as a node of a small module: inference first, then evaluation, and what inference said
+// is held against what came out.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,14 +14,30 @@
 
 namespace npuc {
 
-inline Tensor F32(llvm::ArrayRef<int64_t> dims, std::vector<float> v) { return Tensor::Of<float>(DType::F32, dims, v); }
-inline Tensor F64(llvm::ArrayRef<int64_t> dims, std::vector<double> v) { return Tensor::Of<double>(DType::F64, dims, v); }
-inline Tensor I64(llvm::ArrayRef<int64_t> dims, std::vector<int64_t> v) { return Tensor::Of<int64_t>(DType::I64, dims, v); }
-inline Tensor I32(llvm::ArrayRef<int64_t> dims, std::vector<int32_t> v) { return Tensor::Of<int32_t>(DType::I32, dims, v); }
-inline Tensor U8(llvm::ArrayRef<int64_t> dims, std::vector<uint8_t> v) { return Tensor::Of<uint8_t>(DType::U8, dims, v); }
-inline Tensor I8(llvm::ArrayRef<int64_t> dims, std::vector<int8_t> v) { return Tensor::Of<int8_t>(DType::I8, dims, v); }
-inline Tensor Bool(llvm::ArrayRef<int64_t> dims, std::vector<uint8_t> v) { return Tensor::Of<uint8_t>(DType::Bool, dims, v); }
-inline Tensor Absent() { return Tensor(); }
+inline Tensor F32(llvm::ArrayRef<int64_t> dims, std::vector<float> v) {
+  return Tensor::Of<float>(DType::F32, dims, v);
+}
+inline Tensor F64(llvm::ArrayRef<int64_t> dims, std::vector<double> v) {
+  return Tensor::Of<double>(DType::F64, dims, v);
+}
+inline Tensor I64(llvm::ArrayRef<int64_t> dims, std::vector<int64_t> v) {
+  return Tensor::Of<int64_t>(DType::I64, dims, v);
+}
+inline Tensor I32(llvm::ArrayRef<int64_t> dims, std::vector<int32_t> v) {
+  return Tensor::Of<int32_t>(DType::I32, dims, v);
+}
+inline Tensor U8(llvm::ArrayRef<int64_t> dims, std::vector<uint8_t> v) {
+  return Tensor::Of<uint8_t>(DType::U8, dims, v);
+}
+inline Tensor I8(llvm::ArrayRef<int64_t> dims, std::vector<int8_t> v) {
+  return Tensor::Of<int8_t>(DType::I8, dims, v);
+}
+inline Tensor Bool(llvm::ArrayRef<int64_t> dims, std::vector<uint8_t> v) {
+  return Tensor::Of<uint8_t>(DType::Bool, dims, v);
+}
+inline Tensor Absent() {
+  return Tensor();
+}
 // 0, 1, 2, ...
 inline Tensor Iota(llvm::ArrayRef<int64_t> dims, float first = 0, float step = 1) {
   std::vector<float> v(NumElements(dims));
@@ -41,7 +57,9 @@ public:
     results_.resize(node.num_results());
   }
   const Node &node() const override { return node_; }
-  StatusOr<std::vector<EvalValue>> RunBody(int, std::vector<EvalValue>) override { return absl::InternalError("no bodies here"); }
+  StatusOr<std::vector<EvalValue>> RunBody(int, std::vector<EvalValue>) override {
+    return absl::InternalError("no bodies here");
+  }
   ThreadPool *threads() const override { return nullptr; }
 
 private:
@@ -58,11 +76,26 @@ struct OpRunner {
   DType result_dtype = DType::Undefined;
 
   OpRunner(std::string n, std::string d = "") : name(std::move(n)), domain(std::move(d)) {}
-  OpRunner &Ints(std::string_view n, std::vector<int64_t> v) { attrs.Set(n, std::move(v)); return *this; }
-  OpRunner &Int(std::string_view n, int64_t v) { attrs.Set(n, v); return *this; }
-  OpRunner &Float(std::string_view n, float v) { attrs.Set(n, v); return *this; }
-  OpRunner &Str(std::string_view n, std::string v) { attrs.Set(n, std::move(v)); return *this; }
-  OpRunner &Results(int n) { results = n; return *this; }
+  OpRunner &Ints(std::string_view n, std::vector<int64_t> v) {
+    attrs.Set(n, std::move(v));
+    return *this;
+  }
+  OpRunner &Int(std::string_view n, int64_t v) {
+    attrs.Set(n, v);
+    return *this;
+  }
+  OpRunner &Float(std::string_view n, float v) {
+    attrs.Set(n, v);
+    return *this;
+  }
+  OpRunner &Str(std::string_view n, std::string v) {
+    attrs.Set(n, std::move(v));
+    return *this;
+  }
+  OpRunner &Results(int n) {
+    results = n;
+    return *this;
+  }
   OpRunner &Quant(std::vector<QuantRef> operands, QuantRef result, DType dtype) {
     operand_quant = std::move(operands);
     result_quant = std::move(result);
@@ -81,7 +114,8 @@ struct OpRunner {
         operands.push_back(nullptr);
         continue;
       }
-      Type t = Type::Tensor(inputs[i].dtype(), Shape::Of(inputs[i].dims()), i < operand_quant.size() ? operand_quant[i] : nullptr);
+      Type t = Type::Tensor(inputs[i].dtype(), Shape::Of(inputs[i].dims()),
+                            i < operand_quant.size() ? operand_quant[i] : nullptr);
       operands.push_back(m.main().AddInput("x" + std::to_string(i), t));
     }
     while (!operands.empty() && !operands.back())
@@ -93,7 +127,7 @@ struct OpRunner {
     NPUC_RETURN_IF_ERROR(InferNode(*node));
     TestContext ctx(*node, inputs);
     const bool quantised = result_quant || llvm::any_of(operand_quant, [](const QuantRef &q) { return q != nullptr; });
-    NPUC_RETURN_IF_ERROR(!quantised ? op->evaluate(ctx)
+    NPUC_RETURN_IF_ERROR(!quantised               ? op->evaluate(ctx)
                          : op->evaluate_quantized ? op->evaluate_quantized(ctx)
                                                   : ops::EvaluateByDequantizing(ctx));
     std::vector<Tensor> out;

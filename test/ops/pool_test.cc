@@ -9,16 +9,22 @@ const Tensor kX = Iota({1, 1, 5, 5}, 1);
 TEST(MaxPool, OnnxExamples) {
   ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {5, 5}).Ints("pads", {2, 2, 2, 2})({kX}),
                {13, 14, 15, 15, 15, 18, 19, 20, 20, 20, 23, 24, 25, 25, 25, 23, 24, 25, 25, 25, 23, 24, 25, 25, 25});
-  ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {3, 3}).Ints("strides", {2, 2}).Str("auto_pad", "SAME_UPPER")({kX}),
-               {7, 9, 10, 17, 19, 20, 22, 24, 25});
+  ExpectValues(
+      OpRunner("MaxPool").Ints("kernel_shape", {3, 3}).Ints("strides", {2, 2}).Str("auto_pad", "SAME_UPPER")({kX}),
+      {7, 9, 10, 17, 19, 20, 22, 24, 25});
   const Tensor d = Iota({1, 1, 4, 4}, 1);
   ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {2, 2}).Ints("dilations", {2, 2})({d}), {11, 12, 15, 16});
-  ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {3, 3}).Ints("strides", {2, 2}).Int("ceil_mode", 1)({d}), {11, 12, 15, 16});
+  ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {3, 3}).Ints("strides", {2, 2}).Int("ceil_mode", 1)({d}),
+               {11, 12, 15, 16});
 }
 
 TEST(MaxPool, CeilModeDropsAWindowThatStartsBehindTheInput) {
   // 1 + ceil((2 + 2 - 1) / 2) = 3 would start the third window at 4 >= 2 + 1.
-  const Tensor y = OpRunner("MaxPool").Ints("kernel_shape", {1}).Ints("strides", {2}).Ints("pads", {1, 1}).Int("ceil_mode", 1)({F32({1, 1, 2}, {5, 6})});
+  const Tensor y = OpRunner("MaxPool")
+                       .Ints("kernel_shape", {1})
+                       .Ints("strides", {2})
+                       .Ints("pads", {1, 1})
+                       .Int("ceil_mode", 1)({F32({1, 1, 2}, {5, 6})});
   ExpectDims(y, {1, 1, 2});
 }
 
@@ -27,7 +33,12 @@ TEST(MaxPool, IndicesRowAndColumnMajorAndTies) {
   ASSERT_TRUE(r.ok());
   ExpectValues((*r)[0], {7, 9, 17, 19});
   ExpectValues((*r)[1], {6, 8, 16, 18});
-  r = OpRunner("MaxPool").Ints("kernel_shape", {2, 2}).Ints("strides", {2, 2}).Int("storage_order", 1).Results(2).Run({kX});
+  r = OpRunner("MaxPool")
+          .Ints("kernel_shape", {2, 2})
+          .Ints("strides", {2, 2})
+          .Int("storage_order", 1)
+          .Results(2)
+          .Run({kX});
   ASSERT_TRUE(r.ok());
   ExpectValues((*r)[1], {6, 16, 8, 18});
   r = OpRunner("MaxPool").Ints("kernel_shape", {3}).Results(2).Run({F32({1, 1, 3}, {4, 4, 4})});
@@ -37,7 +48,8 @@ TEST(MaxPool, IndicesRowAndColumnMajorAndTies) {
 
 TEST(MaxPool, NanPropagatesIntegersAndNegativeMaxima) {
   ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {2})({F32({1, 1, 3}, {1, kNaN, 2})}), {kNaN, kNaN});
-  ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {2}).Ints("pads", {1, 1})({F32({1, 1, 2}, {-5, -3})}), {-5, -3, -3});
+  ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {2}).Ints("pads", {1, 1})({F32({1, 1, 2}, {-5, -3})}),
+               {-5, -3, -3});
   ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {2})({I8({1, 1, 3}, {-128, -127, 5})}), {-127, 5});
   ExpectValues(OpRunner("MaxPool").Ints("kernel_shape", {2})({F32({1, 1, 2}, {-kInf, -kInf})}), {-kInf});
 }
@@ -45,12 +57,22 @@ TEST(MaxPool, NanPropagatesIntegersAndNegativeMaxima) {
 TEST(AveragePool, CountIncludePadAndCeilMode) {
   const Tensor x = F32({1, 1, 3}, {3, 6, 9});
   ExpectValues(OpRunner("AveragePool").Ints("kernel_shape", {3}).Ints("pads", {1, 1})({x}), {4.5, 6, 7.5});
-  ExpectValues(OpRunner("AveragePool").Ints("kernel_shape", {3}).Ints("pads", {1, 1}).Int("count_include_pad", 1)({x}), {3, 6, 5});
+  ExpectValues(OpRunner("AveragePool").Ints("kernel_shape", {3}).Ints("pads", {1, 1}).Int("count_include_pad", 1)({x}),
+               {3, 6, 5});
   // ceil_mode's overhang is not counted even with count_include_pad: (6 + 9 of 3, 9 + pad of 2)
-  ExpectValues(OpRunner("AveragePool").Ints("kernel_shape", {3}).Ints("strides", {2}).Ints("pads", {0, 1}).Int("count_include_pad", 1).Int("ceil_mode", 1)({F32({1, 1, 4}, {3, 6, 9, 12})}),
+  ExpectValues(OpRunner("AveragePool")
+                   .Ints("kernel_shape", {3})
+                   .Ints("strides", {2})
+                   .Ints("pads", {0, 1})
+                   .Int("count_include_pad", 1)
+                   .Int("ceil_mode", 1)({F32({1, 1, 4}, {3, 6, 9, 12})}),
                {6, 7});
   // test_averagepool_2d_dilations
-  ExpectValues(OpRunner("AveragePool").Ints("kernel_shape", {2, 2}).Ints("dilations", {2, 2}).Int("ceil_mode", 1)({Iota({1, 1, 4, 4}, 1)}), {6, 7, 10, 11});
+  ExpectValues(OpRunner("AveragePool")
+                   .Ints("kernel_shape", {2, 2})
+                   .Ints("dilations", {2, 2})
+                   .Int("ceil_mode", 1)({Iota({1, 1, 4, 4}, 1)}),
+               {6, 7, 10, 11});
 }
 
 TEST(LpPool, PowersOneTwoThree) {
@@ -71,7 +93,7 @@ TEST(GlobalPool, AllForms) {
 }
 
 TEST(Pool, Errors) {
-  EXPECT_EQ(OpRunner("MaxPool").Fails({kX}), "E0203");  // no kernel
+  EXPECT_EQ(OpRunner("MaxPool").Fails({kX}), "E0203"); // no kernel
   EXPECT_EQ(OpRunner("MaxPool").Ints("kernel_shape", {2}).Fails({kX}), "E0203");
   EXPECT_EQ(OpRunner("MaxPool").Ints("kernel_shape", {6, 6}).Fails({kX}), "E0301");
   EXPECT_EQ(OpRunner("AveragePool").Ints("kernel_shape", {0, 1}).Fails({kX}), "E0203");
@@ -95,11 +117,15 @@ TEST(QuantizedPool, AverageIsExactAndMaxStaysInteger) {
 }
 
 TEST(QLinearPool, ChannelsLast) {
-  const Tensor x = U8({1, 2, 2, 2}, {1, 10, 2, 20, 3, 30, 6, 40});  // [N,H,W,C]
-  const Tensor y = OpRunner("QLinearGlobalAveragePool", "com.microsoft").Int("channels_last", 1)({x, F32({}, {1}), U8({}, {0}), F32({}, {1}), U8({}, {0})});
+  const Tensor x = U8({1, 2, 2, 2}, {1, 10, 2, 20, 3, 30, 6, 40}); // [N,H,W,C]
+  const Tensor y = OpRunner("QLinearGlobalAveragePool", "com.microsoft")
+                       .Int("channels_last", 1)({x, F32({}, {1}), U8({}, {0}), F32({}, {1}), U8({}, {0})});
   ExpectDims(y, {1, 1, 1, 2});
   ExpectValues(y, {3, 25});
-  ExpectValues(OpRunner("QLinearAveragePool", "com.microsoft").Ints("kernel_shape", {2})({U8({1, 1, 3}, {2, 4, 7}), F32({}, {1}), U8({}, {0}), F32({}, {1}), U8({}, {1})}), {4, 7});
+  ExpectValues(
+      OpRunner("QLinearAveragePool", "com.microsoft")
+          .Ints("kernel_shape", {2})({U8({1, 1, 3}, {2, 4, 7}), F32({}, {1}), U8({}, {0}), F32({}, {1}), U8({}, {1})}),
+      {4, 7});
 }
 
 } // namespace

@@ -30,7 +30,8 @@ TEST(Reduce, NoopWithEmptyAxesN099) {
       const Tensor sum = OpRunner("ReduceSum").Int("noop_with_empty_axes", 1).Int("keepdims", keep)({kX, axes});
       ExpectDims(sum, {3, 2, 2});
       EXPECT_TRUE(sum.SameBits(kX));
-      const Tensor square = OpRunner("ReduceSumSquare").Int("noop_with_empty_axes", 1).Int("keepdims", keep)({kX, axes});
+      const Tensor square =
+          OpRunner("ReduceSumSquare").Int("noop_with_empty_axes", 1).Int("keepdims", keep)({kX, axes});
       ExpectDims(square, {3, 2, 2});
       ExpectValues(square, {1, 4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144});
       const Tensor all = OpRunner("ReduceSum").Int("keepdims", keep)({kX, axes});

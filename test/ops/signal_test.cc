@@ -11,12 +11,14 @@ TEST(Dft, ForwardInverseAndOneSided) {
   const Tensor half = OpRunner("DFT").Int("onesided", 1)({F32({1, 4, 1}, {1, 2, 3, 4})});
   ExpectDims(half, {1, 3, 2});
   ExpectValues(half, {10, 0, -2, 2, -2, 0}, 1e-6);
-  ExpectValues(OpRunner("DFT").Int("inverse", 1)({F32({1, 4, 2}, {10, 0, -2, 2, -2, 0, -2, -2})}), {1, 0, 2, 0, 3, 0, 4, 0}, 1e-6);
+  ExpectValues(OpRunner("DFT").Int("inverse", 1)({F32({1, 4, 2}, {10, 0, -2, 2, -2, 0, -2, -2})}),
+               {1, 0, 2, 0, 3, 0, 4, 0}, 1e-6);
   const Tensor back = OpRunner("DFT").Int("inverse", 1).Int("onesided", 1)({half});
   ExpectDims(back, {1, 4, 1});
   ExpectValues(back, {1, 2, 3, 4}, 1e-6);
   // Longer than the signal: zeros behind it. Axis 0 of two.
-  ExpectValues(OpRunner("DFT")({F32({2, 1, 1}, {1, 1}), I64({}, {3}), I64({}, {0})}), {2, 0, 0.5, -std::sqrt(3.0) / 2, 0.5, std::sqrt(3.0) / 2}, 1e-6);
+  ExpectValues(OpRunner("DFT")({F32({2, 1, 1}, {1, 1}), I64({}, {3}), I64({}, {0})}),
+               {2, 0, 0.5, -std::sqrt(3.0) / 2, 0.5, std::sqrt(3.0) / 2}, 1e-6);
   EXPECT_EQ(OpRunner("DFT").Fails({F32({1, 4, 3}, std::vector<float>(12))}), "E0301");
   EXPECT_EQ(OpRunner("DFT").Fails({F32({1, 4, 1}, std::vector<float>(4)), Absent(), I64({}, {2})}), "E0203");
 }
@@ -36,7 +38,8 @@ TEST(Windows, PeriodicAndSymmetric) {
 }
 
 TEST(MelWeightMatrix, OnnxExample) {
-  const Tensor y = OpRunner("MelWeightMatrix")({I32({}, {8}), I32({}, {16}), I32({}, {8192}), F32({}, {0}), F32({}, {4096})});
+  const Tensor y =
+      OpRunner("MelWeightMatrix")({I32({}, {8}), I32({}, {16}), I32({}, {8192}), F32({}, {0}), F32({}, {4096})});
   ExpectDims(y, {9, 8});
   EXPECT_EQ(y.AsDouble(0), 1);
   EXPECT_EQ(y.AsDouble(8 * 1 + 2), 1);
@@ -66,7 +69,8 @@ TEST(DeformConv, OffsetsMaskAndBorder) {
 
 TEST(CumProd, Exclusive) {
   ExpectValues(OpRunner("CumProd")({F32({3}, {2, 3, 4}), I32({}, {0})}), {2, 6, 24});
-  ExpectValues(OpRunner("CumProd").Int("exclusive", 1).Int("reverse", 1)({I32({3}, {2, 3, 4}), I32({}, {0})}), {12, 4, 1});
+  ExpectValues(OpRunner("CumProd").Int("exclusive", 1).Int("reverse", 1)({I32({3}, {2, 3, 4}), I32({}, {0})}),
+               {12, 4, 1});
 }
 
 TEST(SwiGlu, Value) {

@@ -15,7 +15,9 @@ std::unique_ptr<Module> Parse(std::string_view text) {
   return m.ok() ? std::move(*m) : nullptr;
 }
 
-Status Compare(std::string_view a, std::string_view b, EvalCompareOptions options = {}) { return CompareByEvaluation(*Parse(a), *Parse(b), options); }
+Status Compare(std::string_view a, std::string_view b, EvalCompareOptions options = {}) {
+  return CompareByEvaluation(*Parse(a), *Parse(b), options);
+}
 
 TEST(EvalCompare, AgreesOnEqualFunctions) {
   EXPECT_TRUE(Compare("graph (%x: f32[2,n]) { %y: f32[2,n] = Relu(%x) return %y }",
@@ -30,8 +32,10 @@ TEST(EvalCompare, NamesOutputElementAndValues) {
 }
 
 TEST(EvalCompare, ToleranceIsOfTheGreatestValue) {
-  const char* a = "graph (%x: f32[64]) { %k: f32[] = Constant() {value = dense<1>} %y: f32[64] = Mul(%x, %k) return %y }";
-  const char* b = "graph (%x: f32[64]) { %k: f32[] = Constant() {value = dense<1.0005>} %y: f32[64] = Mul(%x, %k) return %y }";
+  const char *a =
+      "graph (%x: f32[64]) { %k: f32[] = Constant() {value = dense<1>} %y: f32[64] = Mul(%x, %k) return %y }";
+  const char *b =
+      "graph (%x: f32[64]) { %k: f32[] = Constant() {value = dense<1.0005>} %y: f32[64] = Mul(%x, %k) return %y }";
   EXPECT_TRUE(Compare(a, b).ok()) << Compare(a, b);
   EvalCompareOptions strict;
   strict.rtol = strict.atol = 1e-5;
@@ -40,12 +44,15 @@ TEST(EvalCompare, ToleranceIsOfTheGreatestValue) {
 
 TEST(EvalCompare, LeavesAloneWhatItCannotJudge) {
   // Other inputs; inputs that are no tensors.
-  EXPECT_TRUE(Compare("graph (%x: f32[2]) { %y: f32[2] = Relu(%x) return %y }", "graph (%x: f16[2]) { %y: f16[2] = Neg(%x) return %y }").ok());
+  EXPECT_TRUE(Compare("graph (%x: f32[2]) { %y: f32[2] = Relu(%x) return %y }",
+                      "graph (%x: f16[2]) { %y: f16[2] = Neg(%x) return %y }")
+                  .ok());
   EXPECT_TRUE(Compare("graph (%x: string[2]) { return %x }", "graph (%x: string[2]) { return %x }").ok());
 }
 
 TEST(EvalCompare, RandomInputsAreInRangeAndRepeat) {
-  auto m = Parse("graph (%a: f32[1000], %b: i64[1000], %c: u8[1000]{s=1,z=0}, %d: bool[100], %e: f16[n,3], %f: i4[100]) { return }");
+  auto m = Parse("graph (%a: f32[1000], %b: i64[1000], %c: u8[1000]{s=1,z=0}, %d: bool[100], %e: f16[n,3], %f: "
+                 "i4[100]) { return }");
   const auto in = RandomInputs(m->main(), {});
   ASSERT_TRUE(in.has_value());
   std::set<int64_t> ints, bytes, bools, nibbles;
@@ -54,8 +61,10 @@ TEST(EvalCompare, RandomInputsAreInRangeAndRepeat) {
     EXPECT_LT((*in)[0].AsDouble(i), 1.0);
     ints.insert((*in)[1].AsInt(i));
     bytes.insert((*in)[2].AsInt(i));
-    if (i < 100) bools.insert((*in)[3].AsInt(i));
-    if (i < 100) nibbles.insert((*in)[5].AsInt(i));
+    if (i < 100)
+      bools.insert((*in)[3].AsInt(i));
+    if (i < 100)
+      nibbles.insert((*in)[5].AsInt(i));
   }
   EXPECT_EQ(ints, (std::set<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_GT(bytes.size(), 200u);
@@ -63,8 +72,9 @@ TEST(EvalCompare, RandomInputsAreInRangeAndRepeat) {
   EXPECT_EQ(*nibbles.rbegin(), 7);
   EXPECT_EQ((*in)[4].dims(), llvm::ArrayRef<int64_t>({2, 3}));
   const auto again = RandomInputs(m->main(), {});
-  for (size_t i = 0; i < in->size(); ++i) EXPECT_TRUE((*in)[i].SameBits((*again)[i]));
+  for (size_t i = 0; i < in->size(); ++i)
+    EXPECT_TRUE((*in)[i].SameBits((*again)[i]));
 }
 
-}  // namespace
-}  // namespace npuc
+} // namespace
+} // namespace npuc

@@ -21,7 +21,7 @@ constexpr std::string_view kText = R"(module "m.onnx" { nodes { 0: Relu "r0" 1: 
     %c: f32[2] = Relu(%b) origin(2)
     return %c } })";
 
-std::string ReadFile(const fs::path& p) {
+std::string ReadFile(const fs::path &p) {
   std::ifstream in(p);
   std::stringstream s;
   s << in.rdbuf();
@@ -29,10 +29,11 @@ std::string ReadFile(const fs::path& p) {
 }
 
 class PassManagerTest : public testing::Test {
- protected:
+protected:
   void SetUp() override {
     ::unsetenv("NPUC_VERIFY_EACH");
-    dir_ = fs::path(testing::TempDir()) / fmt::format("npuc-pm-{}-{}", ::getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
+    dir_ = fs::path(testing::TempDir()) /
+           fmt::format("npuc-pm-{}-{}", ::getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(dir_);
     fs::create_directories(dir_);
     options_.reproducer_dir = dir_.string();
@@ -55,17 +56,20 @@ class PassManagerTest : public testing::Test {
   }
   Status Run(std::string_view passes) {
     auto p = ParsePipeline(passes);
-    if (!p.ok()) return p.status();
+    if (!p.ok())
+      return p.status();
     return Run(*p);
   }
   size_t Relus() const {
     size_t n = 0;
-    for (const Node& node : static_cast<const Module&>(*module_).main().nodes()) n += node.Is("Relu");
+    for (const Node &node : static_cast<const Module &>(*module_).main().nodes())
+      n += node.Is("Relu");
     return n;
   }
   std::vector<std::string> Files() const {
     std::vector<std::string> out;
-    for (const auto& e : fs::directory_iterator(dir_)) out.push_back(e.path().filename().string());
+    for (const auto &e : fs::directory_iterator(dir_))
+      out.push_back(e.path().filename().string());
     std::sort(out.begin(), out.end());
     return out;
   }
@@ -97,7 +101,7 @@ TEST_F(PassManagerTest, RunsInOrderAndRecords) {
 TEST_F(PassManagerTest, StagesRepeatUntilNothingChanges) {
   ASSERT_TRUE(Run(Pipeline{{{"drop-relu", "nothing"}, 10}}).ok());
   EXPECT_EQ(Relus(), 0u);
-  EXPECT_EQ(records_.size(), 8u);  // three rounds with a change, one without
+  EXPECT_EQ(records_.size(), 8u); // three rounds with a change, one without
 }
 
 TEST_F(PassManagerTest, StagesStopAtMaxRounds) {
@@ -163,7 +167,8 @@ TEST_F(PassManagerTest, BrokenIrNamesThePassAndReproduces) {
   ASSERT_EQ(Files().size(), 1u);
   const std::string text = ReadFile(dir_ / Files()[0]);
   EXPECT_NE(Message(s).find(Files()[0]), std::string::npos);
-  EXPECT_EQ(text.substr(0, text.find('\n')), "// RUN: npu-opt --verify-each --passes=breaks-order --target=edge-2t -O3 --deny-node='a b' %s");
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "// RUN: npu-opt --verify-each --passes=breaks-order --target=edge-2t -O3 --deny-node='a b' %s");
   auto again = ParseModule(text);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(Hash(**again), before);
@@ -172,7 +177,7 @@ TEST_F(PassManagerTest, BrokenIrNamesThePassAndReproduces) {
 TEST_F(PassManagerTest, VerifiesOnlyWhenAskedButTheEnvironmentAsks) {
   EXPECT_TRUE(Run("breaks-order").ok());
   ::setenv("NPUC_VERIFY_EACH", "1", 1);
-  EXPECT_FALSE(Run("nothing").ok());  // the input is broken by now
+  EXPECT_FALSE(Run("nothing").ok()); // the input is broken by now
   ::unsetenv("NPUC_VERIFY_EACH");
 }
 
@@ -196,7 +201,7 @@ TEST_F(PassManagerTest, UserErrorsPassThroughBugsAreNamed) {
 
 TEST_F(PassManagerTest, EvalEachSeesBeforeAndAfter) {
   std::vector<std::string> seen;
-  options_.eval_each = [&](std::string_view pass, const Module& before, const Module& after) -> Status {
+  options_.eval_each = [&](std::string_view pass, const Module &before, const Module &after) -> Status {
     seen.push_back(fmt::format("{} {} {}", pass, before.main().nodes().size(), after.main().nodes().size()));
     return seen.size() == 2 ? absl::InternalError("outputs differ by 0.5") : OkStatus();
   };
@@ -208,8 +213,9 @@ TEST_F(PassManagerTest, EvalEachSeesBeforeAndAfter) {
 using PassManagerDeathTest = PassManagerTest;
 
 TEST_F(PassManagerDeathTest, AFailingCheckLeavesAReproducer) {
-  EXPECT_DEATH((void)Run("nothing,crashes"), "1 inputs\nwhile at:\npass crashes\nnode 'r0'\n+IR before the pass: .*npuc-crashes");
-  ASSERT_EQ(Files().size(), 1u);  // the child wrote it
+  EXPECT_DEATH((void)Run("nothing,crashes"),
+               "1 inputs\nwhile at:\npass crashes\nnode 'r0'\n+IR before the pass: .*npuc-crashes");
+  ASSERT_EQ(Files().size(), 1u); // the child wrote it
   const std::string text = ReadFile(dir_ / Files()[0]);
   EXPECT_NE(text.find("--passes=crashes %s"), std::string::npos) << text;
   EXPECT_TRUE(ParseModule(text).ok());
@@ -223,9 +229,9 @@ TEST(OpSelector, Matches) {
       %t: f32[8,8,6,1] = Transpose(%c) {perm = [2, 3, 1, 0]}
       return %t })");
   ASSERT_TRUE(m.ok()) << m.status();
-  const Node& t = *(*m)->main().output(0)->def();
-  const Node& c = *t.operand(0)->def();
-  auto matches = [](std::string_view text, const Node& n) {
+  const Node &t = *(*m)->main().output(0)->def();
+  const Node &c = *t.operand(0)->def();
+  auto matches = [](std::string_view text, const Node &n) {
     auto s = ParseOpSelector(text);
     EXPECT_TRUE(s.ok()) << s.status();
     return s.ok() && s->Matches(n);
@@ -241,14 +247,14 @@ TEST(OpSelector, Matches) {
   EXPECT_TRUE(matches("Conv(strides!=[2,2])", c));
   EXPECT_TRUE(matches("Conv(auto_pad!=SAME_UPPER)", c));
   EXPECT_FALSE(matches("Conv(auto_pad=SAME_UPPER)", c));
-  EXPECT_TRUE(matches("Transpose(bytes>=1.5KiB)", t));  // 384 elements of 4 bytes = 1536
+  EXPECT_TRUE(matches("Transpose(bytes>=1.5KiB)", t)); // 384 elements of 4 bytes = 1536
   EXPECT_FALSE(matches("Transpose(bytes>1536)", t));
   EXPECT_TRUE(matches("Transpose(bytes<2KB)", t));
 }
 
 TEST(OpSelector, Errors) {
-  for (const char* text : {"", "Conf", "Conv(", "Conv(group)", "Conv(group>)", "Conv(group>many)", "Conv(>1)", "Conv(grp=1)", "Conv(bytes=1XB)",
-                           "x::Conv", "Conv)", "Conv(group=1) "}) {
+  for (const char *text : {"", "Conf", "Conv(", "Conv(group)", "Conv(group>)", "Conv(group>many)", "Conv(>1)",
+                           "Conv(grp=1)", "Conv(bytes=1XB)", "x::Conv", "Conv)", "Conv(group=1) "}) {
     auto s = ParseOpSelector(text);
     if (std::string_view(text) == "Conv(group=1) ") {
       EXPECT_TRUE(s.ok()) << s.status();
@@ -267,10 +273,11 @@ TEST(PassOptions, FlagsForAReproducer) {
   o.deny_nodes = {"it's"};
   o.tiles["n"] = {8, 16};
   o.native_io = true;
-  EXPECT_EQ(o.ToFlags(), " --precision=fp16 --deny-op='Conv(group>1)' --deny-node='it'\\''s' --tile=n=8x16 --io=native");
+  EXPECT_EQ(o.ToFlags(),
+            " --precision=fp16 --deny-op='Conv(group>1)' --deny-node='it'\\''s' --tile=n=8x16 --io=native");
   EXPECT_EQ(ParsePrecision("int16"), Precision::Int16);
   EXPECT_EQ(ParsePrecision("fp8"), std::nullopt);
 }
 
-}  // namespace
-}  // namespace npuc
+} // namespace
+} // namespace npuc

@@ -6,35 +6,47 @@
 namespace npuc {
 namespace {
 
-Node* FindRelu(Module& m) {
-  for (Node& n : m.main().nodes())
-    if (n.Is("Relu")) return &n;
+Node *FindRelu(Module &m) {
+  for (Node &n : m.main().nodes())
+    if (n.Is("Relu"))
+      return &n;
   return nullptr;
 }
 
 // Relu(x) -> x, one a run.
-StatusOr<bool> DropRelu(Module& m, PassContext& ctx) {
-  Node* n = FindRelu(m);
-  if (!n || !ctx.MayRewrite()) return false;
+StatusOr<bool> DropRelu(Module &m, PassContext &ctx) {
+  Node *n = FindRelu(m);
+  if (!n || !ctx.MayRewrite())
+    return false;
   ctx.Count("relus dropped");
   ctx.AddRemark(*n, "dropped");
   Rewriter(*n->graph()).ReplaceNode(n, {n->operand(0)});
   return true;
 }
-StatusOr<bool> Nothing(Module&, PassContext&) { return false; }
-StatusOr<bool> SaysChanged(Module&, PassContext&) { return true; }
-StatusOr<bool> Lies(Module& m, PassContext& ctx) { return DropRelu(m, ctx).ok() ? false : true; }
-StatusOr<bool> BreaksOrder(Module& m, PassContext&) {
+StatusOr<bool> Nothing(Module &, PassContext &) {
+  return false;
+}
+StatusOr<bool> SaysChanged(Module &, PassContext &) {
+  return true;
+}
+StatusOr<bool> Lies(Module &m, PassContext &ctx) {
+  return DropRelu(m, ctx).ok() ? false : true;
+}
+StatusOr<bool> BreaksOrder(Module &m, PassContext &) {
   FindRelu(m)->MoveBefore(m.main().return_node());
   return true;
 }
-StatusOr<bool> Crashes(Module& m, PassContext&) {
+StatusOr<bool> Crashes(Module &m, PassContext &) {
   CheckScope here(fmt::format("node '{}'", FindRelu(m)->Label()));
   NPUC_CHECK(m.main().num_inputs() == 77, "{} inputs", m.main().num_inputs());
   return false;
 }
-StatusOr<bool> UsersFault(Module& m, PassContext&) { return AtNode(Error("E0401", "Relu is too much", "use Identity"), FindRelu(m)->Label(), "Relu"); }
-StatusOr<bool> InternalFault(Module&, PassContext&) { return absl::InternalError("lost the thread"); }
+StatusOr<bool> UsersFault(Module &m, PassContext &) {
+  return AtNode(Error("E0401", "Relu is too much", "use Identity"), FindRelu(m)->Label(), "Relu");
+}
+StatusOr<bool> InternalFault(Module &, PassContext &) {
+  return absl::InternalError("lost the thread");
+}
 
 constexpr Pass kPasses[] = {
     {"breaks-order", BreaksOrder, "leaves a use before its definition"},
@@ -47,14 +59,17 @@ constexpr Pass kPasses[] = {
     {"users-fault", UsersFault, "returns a user's error"},
 };
 
-}  // namespace
+} // namespace
 
-llvm::ArrayRef<Pass> AllPasses() { return kPasses; }
+llvm::ArrayRef<Pass> AllPasses() {
+  return kPasses;
+}
 
-const Pass* LookupPass(std::string_view name) {
-  for (const Pass& p : kPasses)
-    if (p.name == name) return &p;
+const Pass *LookupPass(std::string_view name) {
+  for (const Pass &p : kPasses)
+    if (p.name == name)
+      return &p;
   return nullptr;
 }
 
-}  // namespace npuc
+} // namespace npuc

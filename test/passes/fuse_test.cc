@@ -6,7 +6,7 @@
 namespace npuc::testing {
 namespace {
 
-TEST(FoldAffine, BatchNormBehindAConvThatOthersRead) {  // N001
+TEST(FoldAffine, BatchNormBehindAConvThatOthersRead) { // N001
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,1,2,2]) {
     %w: f32[2,1,1,1] = Constant() {value = dense<2.0, -3.0>}
@@ -19,7 +19,8 @@ TEST(FoldAffine, BatchNormBehindAConvThatOthersRead) {  // N001
     %y1 = BatchNormalization(%c, %s, %o, %mean, %var) {epsilon = 0.0}
     %y2 = Relu(%c)
     return %y1, %y2
-  })", {"fold-affine"}, {F32({1, 1, 2, 2}, {1, -1, 2, 0})}, env.ctx);
+  })",
+                               {"fold-affine"}, {F32({1, 1, 2, 2}, {1, -1, 2, 0})}, env.ctx);
   EXPECT_EQ(Count(*m, "BatchNormalization"), 1);
   // c0 = 2x+1 = 3 -1 5 1; y1[0] = 10*(c0-0.5)/2 + 3
   const auto out = Eval(*m, {F32({1, 1, 2, 2}, {1, -1, 2, 0})});
@@ -38,7 +39,8 @@ TEST(FoldAffine, BatchNormGoesIntoWeightsAndBias) {
     %c = Conv(%x, %w) {group = 2, pads = [1, 1, 1, 1]}
     %y = BatchNormalization(%c, %s, %o, %mean, %var)
     return %y
-  })", {"fold-affine"}, {Noise({1, 4, 5, 5}, 1)}, env.ctx);
+  })",
+                               {"fold-affine"}, {Noise({1, 4, 5, 5}, 1)}, env.ctx);
   EXPECT_EQ(Count(*m, "BatchNormalization"), 0);
   EXPECT_EQ(m->main().output(0)->name(), "y");
   EXPECT_NE(FindOp(*m, "Conv")->operand(2), nullptr);
@@ -47,20 +49,24 @@ TEST(FoldAffine, BatchNormGoesIntoWeightsAndBias) {
 TEST(FoldAffine, ConvTransposeHasItsChannelsInTheSecondAxis) {
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,4,3,3]) {
-    %w: f32[4,2,2,2] = Constant() {value = dense<)" + [] {
-    std::string v;
-    for (int i = 0; i < 32; ++i) v += (i ? ", " : "") + std::to_string(i - 16) + ".5";
-    return v;
-  }() + R"(>}
+    %w: f32[4,2,2,2] = Constant() {value = dense<)" +
+                                   [] {
+                                     std::string v;
+                                     for (int i = 0; i < 32; ++i)
+                                       v += (i ? ", " : "") + std::to_string(i - 16) + ".5";
+                                     return v;
+                                   }() +
+                                   R"(>}
     %k: f32[1,4,1,1] = Constant() {value = dense<1.0, 2.0, -3.0, 4.0>}
     %c = ConvTranspose(%x, %w) {group = 2, strides = [2, 2]}
     %y = Mul(%c, %k)
     return %y
-  })", {"fold-affine"}, {Noise({1, 4, 3, 3}, 2)}, env.ctx);
+  })",
+                               {"fold-affine"}, {Noise({1, 4, 3, 3}, 2)}, env.ctx);
   EXPECT_EQ(Count(*m, "Mul"), 0);
 }
 
-TEST(FoldAffine, TrainingModeStays) {  // N111
+TEST(FoldAffine, TrainingModeStays) { // N111
   Env env;
   auto m = Load(R"(graph (%x: f32[1,2,2,2]) {
     %w: f32[2,2,1,1] = Constant() {value = splat<1.0>}
@@ -72,26 +78,30 @@ TEST(FoldAffine, TrainingModeStays) {  // N111
   EXPECT_FALSE(RunList(*m, {"fold-affine"}, env.ctx));
 }
 
-TEST(FoldAffine, SpatialConstantIsNoBias) {  // N004
+TEST(FoldAffine, SpatialConstantIsNoBias) { // N004
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,8,2,2]) {
     %w: f32[8,2,1,1] = Constant() {value = splat<0.5>}
     %b: f32[8] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0>}
-    %k: f32[1,8,2,2] = Constant() {value = dense<)" + [] {
-    std::string v;
-    for (int i = 0; i < 32; ++i) v += (i ? ", " : "") + std::to_string(i) + ".0";
-    return v;
-  }() + R"(>}
+    %k: f32[1,8,2,2] = Constant() {value = dense<)" +
+                                   [] {
+                                     std::string v;
+                                     for (int i = 0; i < 32; ++i)
+                                       v += (i ? ", " : "") + std::to_string(i) + ".0";
+                                     return v;
+                                   }() +
+                                   R"(>}
     %c = Conv(%x, %w, %b) {group = 4}
     %y = Add(%c, %k)
     return %y
-  })", {"fold-affine"}, {Iota({1, 8, 2, 2})}, env.ctx);
+  })",
+                               {"fold-affine"}, {Iota({1, 8, 2, 2})}, env.ctx);
   EXPECT_EQ(Count(*m, "Add"), 1);
   // channel 0, pixel 3: 0.5*(3+7) + 1 + 3
   EXPECT_NEAR(Eval(*m, {Iota({1, 8, 2, 2})})[0].AsDouble(3), 9, 1e-6);
 }
 
-TEST(FoldAffine, LastAxisOfEqualExtentIsNotTheChannels) {  // N057's kind: C = H = W = 2
+TEST(FoldAffine, LastAxisOfEqualExtentIsNotTheChannels) { // N057's kind: C = H = W = 2
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,2,2,2]) {
     %w: f32[2,2,1,1] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0>}
@@ -99,7 +109,8 @@ TEST(FoldAffine, LastAxisOfEqualExtentIsNotTheChannels) {  // N057's kind: C = H
     %c = Conv(%x, %w)
     %y = Add(%c, %k)
     return %y
-  })", {"fold-affine"}, {Iota({1, 2, 2, 2})}, env.ctx);
+  })",
+                               {"fold-affine"}, {Iota({1, 2, 2, 2})}, env.ctx);
   EXPECT_EQ(Count(*m, "Add"), 1);
 }
 
@@ -114,11 +125,12 @@ TEST(FoldAffine, AddAndSubAndDiv) {
     %e = Div(%d, %f)
     %y = Sub(%k, %e)
     return %y
-  })", {"fold-affine"}, {Noise({1, 2, 3, 3}, 3)}, env.ctx);
+  })",
+                               {"fold-affine"}, {Noise({1, 2, 3, 3}, 3)}, env.ctx);
   EXPECT_EQ(Count(*m, "Add") + Count(*m, "Div") + Count(*m, "Sub"), 0);
 }
 
-TEST(FoldAffine, DividingByTheConvStays) {  // N061
+TEST(FoldAffine, DividingByTheConvStays) { // N061
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,2,3,3]) {
     %w: f32[2,2,1,1] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0>}
@@ -126,7 +138,8 @@ TEST(FoldAffine, DividingByTheConvStays) {  // N061
     %c = Conv(%x, %w)
     %y = Div(%k, %c)
     return %y
-  })", {"fold-affine", "fuse-output-stages"}, {Noise({1, 2, 3, 3}, 3, 1, 2)}, env.ctx);
+  })",
+                               {"fold-affine", "fuse-output-stages"}, {Noise({1, 2, 3, 3}, 3, 1, 2)}, env.ctx);
   EXPECT_EQ(Count(*m, "Div"), 1);
 }
 
@@ -138,7 +151,8 @@ TEST(FoldAffine, MatMulTakesABiasAsGemm) {
     %c = MatMul(%x, %w)
     %y = Add(%c, %k)
     return %y
-  })", {"fold-affine"}, {Noise({3, 2}, 4)}, env.ctx);
+  })",
+                               {"fold-affine"}, {Noise({3, 2}, 4)}, env.ctx);
   EXPECT_EQ(Count(*m, "Gemm"), 1);
   EXPECT_EQ(Count(*m, "Add"), 0);
 }
@@ -152,11 +166,12 @@ TEST(FoldAffine, SharedWeightsAreCopied) {
     %y = Mul(%c, %f)
     %d = Conv(%y, %w)
     return %d
-  })", {"fold-affine"}, {Noise({1, 2, 3, 3}, 3)}, env.ctx);
+  })",
+                               {"fold-affine"}, {Noise({1, 2, 3, 3}, 3)}, env.ctx);
   EXPECT_EQ(Count(*m, "Mul"), 0);
 }
 
-TEST(FoldPads, AveragePoolCountsExplicitZeros) {  // N011
+TEST(FoldPads, AveragePoolCountsExplicitZeros) { // N011
   Env env;
   const std::string text = R"(graph (%x: f32[1,1,4,4]) {
     %p: i64[8] = Constant() {value = dense<0, 0, 1, 1, 0, 0, 1, 1>}
@@ -183,14 +198,15 @@ TEST(FoldPads, MaxPoolOverNonNegatives) {
     %z = Pad(%r, %p)
     %m = MaxPool(%z) {kernel_shape = [3, 3], strides = [2, 2]}
     return %m
-  })", {"fold-pads"}, {Noise({1, 1, 4, 4}, 5)}, env.ctx);
+  })",
+                               {"fold-pads"}, {Noise({1, 1, 4, 4}, 5)}, env.ctx);
   EXPECT_EQ(Count(*m, "Pad"), 0);
 }
 
-TEST(FoldPads, CropsAndOtherModesStay) {  // N012
+TEST(FoldPads, CropsAndOtherModesStay) { // N012
   Env env;
-  for (const char* pad : {"Pad(%x, %crop)", "Pad(%x, %grow) {mode = \"reflect\"}", "Pad(%x, %grow) {mode = \"edge\"}", "Pad(%x, %grow, %one)",
-                          "Pad(%x, %channels)"}) {
+  for (const char *pad : {"Pad(%x, %crop)", "Pad(%x, %grow) {mode = \"reflect\"}", "Pad(%x, %grow) {mode = \"edge\"}",
+                          "Pad(%x, %grow, %one)", "Pad(%x, %channels)"}) {
     SCOPED_TRACE(pad);
     const bool channels = std::string(pad).find("channels") != std::string::npos;
     const auto m = RunAndCompare(R"(graph (%x: f32[1,1,6,6]) {
@@ -198,11 +214,13 @@ TEST(FoldPads, CropsAndOtherModesStay) {  // N012
       %grow: i64[8] = Constant() {value = dense<0, 0, 1, 1, 0, 0, 1, 1>}
       %channels: i64[8] = Constant() {value = dense<0, 1, 0, 0, 0, 0, 0, 0>}
       %one: f32[] = Constant() {value = dense<1.0>}
-      %w: f32[1,)" + std::string(channels ? "2" : "1") + R"(,3,3] = Constant() {value = splat<0.5>}
+      %w: f32[1,)" + std::string(channels ? "2" : "1") +
+                                     R"(,3,3] = Constant() {value = splat<0.5>}
       %z = )" + pad + R"(
       %c = Conv(%z, %w) {pads = [1, 1, 1, 1]}
       return %c
-    })", {"fold-pads", "eliminate-dead-nodes"}, {Noise({1, 1, 6, 6}, 6)}, env.ctx);
+    })",
+                                 {"fold-pads", "eliminate-dead-nodes"}, {Noise({1, 1, 6, 6}, 6)}, env.ctx);
     EXPECT_EQ(Count(*m, "Pad"), 1);
   }
 }
@@ -216,21 +234,24 @@ TEST(FoldPads, IntoConv) {
     %z = Pad(%x, %grow, _, %axes)
     %c = Conv(%z, %w) {pads = [1, 1, 1, 1]}
     return %c
-  })", {"fold-pads"}, {Noise({1, 1, 6, 6}, 6)}, env.ctx);
+  })",
+                               {"fold-pads"}, {Noise({1, 1, 6, 6}, 6)}, env.ctx);
   EXPECT_EQ(Count(*m, "Pad"), 0);
   EXPECT_EQ(FindOp(*m, "Conv")->attrs().Ints("pads"), llvm::ArrayRef<int64_t>({2, 3, 4, 1}));
 }
 
-double Op1(const std::string& body, const std::string& pass, float x, std::string* ops) {
+double Op1(const std::string &body, const std::string &pass, float x, std::string *ops) {
   Env env;
-  auto m = RunAndCompare("graph (%x: f32[4]) {\n" + body + "\n return %y }", {pass, "eliminate-dead-nodes"}, {F32({4}, {x, -2.5f, 0.3f, 7.0f})}, env.ctx, 1e-5);
+  auto m = RunAndCompare("graph (%x: f32[4]) {\n" + body + "\n return %y }", {pass, "eliminate-dead-nodes"},
+                         {F32({4}, {x, -2.5f, 0.3f, 7.0f})}, env.ctx, 1e-5);
   *ops = "";
-  for (const Node& n : m->main().nodes())
-    if (!n.is_constant() && !n.is_return()) *ops += (ops->empty() ? "" : " ") + std::string(n.op().name);
+  for (const Node &n : m->main().nodes())
+    if (!n.is_constant() && !n.is_return())
+      *ops += (ops->empty() ? "" : " ") + std::string(n.op().name);
   return Eval(*m, {F32({4}, {x, -2.5f, 0.3f, 7.0f})})[0].AsDouble(0);
 }
 
-TEST(FormActivations, HardSwishInItsForms) {  // N092
+TEST(FormActivations, HardSwishInItsForms) { // N092
   const std::string k = R"(
     %three: f32[] = Constant() {value = dense<3.0>}
     %zero: f32[] = Constant() {value = dense<0.0>}
@@ -238,13 +259,21 @@ TEST(FormActivations, HardSwishInItsForms) {  // N092
     %sixth: f32[] = Constant() {value = dense<0.16666667>}
   )";
   std::string ops;
-  EXPECT_NEAR(Op1(k + "%a = Add(%x, %three)\n%c = Clip(%a, %zero, %six)\n%m = Mul(%x, %c)\n%y = Div(%m, %six)", "form-activations", 1, &ops), 2.0 / 3, 1e-6);
+  EXPECT_NEAR(Op1(k + "%a = Add(%x, %three)\n%c = Clip(%a, %zero, %six)\n%m = Mul(%x, %c)\n%y = Div(%m, %six)",
+                  "form-activations", 1, &ops),
+              2.0 / 3, 1e-6);
   EXPECT_EQ(ops, "HardSwish");
-  EXPECT_NEAR(Op1(k + "%a = Add(%x, %three)\n%c = Clip(%a, %zero, %six)\n%m = Mul(%c, %sixth)\n%y = Mul(%m, %x)", "form-activations", 1, &ops), 2.0 / 3, 1e-6);
+  EXPECT_NEAR(Op1(k + "%a = Add(%x, %three)\n%c = Clip(%a, %zero, %six)\n%m = Mul(%c, %sixth)\n%y = Mul(%m, %x)",
+                  "form-activations", 1, &ops),
+              2.0 / 3, 1e-6);
   EXPECT_EQ(ops, "HardSwish");
-  EXPECT_NEAR(Op1("%a = HardSigmoid(%x) {alpha = 0.16666667, beta = 0.5}\n%y = Mul(%x, %a)", "form-activations", 1, &ops), 2.0 / 3, 1e-6);
+  EXPECT_NEAR(
+      Op1("%a = HardSigmoid(%x) {alpha = 0.16666667, beta = 0.5}\n%y = Mul(%x, %a)", "form-activations", 1, &ops),
+      2.0 / 3, 1e-6);
   EXPECT_EQ(ops, "HardSwish");
-  EXPECT_NEAR(Op1(k + "%a = Add(%x, %three)\n%c = Clip(%a, %zero, %six)\n%y = Div(%c, %six)", "form-activations", 1, &ops), 4.0 / 6, 1e-6);
+  EXPECT_NEAR(
+      Op1(k + "%a = Add(%x, %three)\n%c = Clip(%a, %zero, %six)\n%y = Div(%c, %six)", "form-activations", 1, &ops),
+      4.0 / 6, 1e-6);
   EXPECT_EQ(ops, "HardSigmoid");
   // The default alpha is 0.2, and that is no HardSwish.
   EXPECT_NEAR(Op1("%a = HardSigmoid(%x)\n%y = Mul(%x, %a)", "form-activations", 1, &ops), 0.7, 1e-6);
@@ -268,12 +297,17 @@ TEST(FormActivations, SwishMishGelu) {
     %p: f32[] = Constant() {value = dense<0.7978846>}
     %three: f32[] = Constant() {value = dense<3.0>}
   )";
-  EXPECT_NEAR(Op1(k + "%d = Div(%x, %r2)\n%e = Erf(%d)\n%a = Add(%e, %one)\n%m = Mul(%x, %a)\n%y = Mul(%m, %half)", "form-activations", 1, &ops), 0.8413447, 1e-6);
+  EXPECT_NEAR(Op1(k + "%d = Div(%x, %r2)\n%e = Erf(%d)\n%a = Add(%e, %one)\n%m = Mul(%x, %a)\n%y = Mul(%m, %half)",
+                  "form-activations", 1, &ops),
+              0.8413447, 1e-6);
   EXPECT_EQ(ops, "Gelu");
-  Op1(k + "%d = Mul(%x, %ir2)\n%e = Erf(%d)\n%a = Add(%one, %e)\n%h = Mul(%half, %x)\n%y = Mul(%h, %a)", "form-activations", 1, &ops);
+  Op1(k + "%d = Mul(%x, %ir2)\n%e = Erf(%d)\n%a = Add(%one, %e)\n%h = Mul(%half, %x)\n%y = Mul(%h, %a)",
+      "form-activations", 1, &ops);
   EXPECT_EQ(ops, "Gelu");
-  EXPECT_NEAR(Op1(k + "%q = Pow(%x, %three)\n%r = Mul(%q, %c)\n%s = Add(%x, %r)\n%t = Mul(%s, %p)\n%u = Tanh(%t)\n%a = Add(%u, %one)\n%h = Mul(%x, %half)\n%y = Mul(%h, %a)",
-                  "form-activations", 1, &ops), 0.841192, 1e-5);
+  EXPECT_NEAR(Op1(k + "%q = Pow(%x, %three)\n%r = Mul(%q, %c)\n%s = Add(%x, %r)\n%t = Mul(%s, %p)\n%u = Tanh(%t)\n%a = "
+                      "Add(%u, %one)\n%h = Mul(%x, %half)\n%y = Mul(%h, %a)",
+                  "form-activations", 1, &ops),
+              0.841192, 1e-5);
   EXPECT_EQ(ops, "Gelu");
   // Sigmoid(1.5 x) x is not Swish.
   Op1(k + "%d = Mul(%x, %r2)\n%s = Sigmoid(%d)\n%y = Mul(%s, %x)", "form-activations", 1, &ops);
@@ -288,7 +322,8 @@ TEST(FormActivations, ReadersInTheMiddleKeepTheParts) {
     %a = Sigmoid(%z)
     %b = Mul(%a, %x)
     return %y, %s, %b
-  })", {"form-activations"}, {Noise({4}, 1), Noise({4}, 2)}, env.ctx);
+  })",
+                               {"form-activations"}, {Noise({4}, 1), Noise({4}, 2)}, env.ctx);
   EXPECT_EQ(Count(*m, "Swish"), 0);
 }
 
@@ -300,12 +335,13 @@ TEST(FormActivations, BehindAScaledValue) {
     %s = Sigmoid(%z)
     %y = Mul(%s, %z)
     return %y
-  })", {"form-activations"}, {Noise({4}, 1)}, env.ctx);
+  })",
+                               {"form-activations"}, {Noise({4}, 1)}, env.ctx);
   EXPECT_EQ(Count(*m, "Swish"), 1);
   EXPECT_EQ(Count(*m, "Mul"), 1);
 }
 
-const char* kLayerNorm = R"(
+const char *kLayerNorm = R"(
     %two: f32[] = Constant() {value = dense<2.0>}
     %eps: f32[] = Constant() {value = dense<1e-05>}
     %last: i64[1] = Constant() {value = dense<-1>}
@@ -328,7 +364,8 @@ TEST(FormLayerNorm, TorchForm) {
     %q = Mul(%n, %g)
     %y = Add(%q, %b)
     return %y
-  })", {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
+  })",
+                               {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
   EXPECT_EQ(Count(*m, "LayerNormalization"), 1);
   EXPECT_EQ(Count(*m, "Mul") + Count(*m, "Add"), 0);
 }
@@ -359,13 +396,14 @@ TEST(FormLayerNorm, MeanOfSquaresOverAnotherAxis) {
     %y = Add(%n, %b)
     %z = Add(%y, %x)
     return %z
-  })", {"form-layer-norm"}, {Noise({2, 6, 4}, 1)}, env.ctx);
+  })",
+                               {"form-layer-norm"}, {Noise({2, 6, 4}, 1)}, env.ctx);
   EXPECT_EQ(Count(*m, "LayerNormalization"), 1) << Text(*m);
   EXPECT_EQ(Count(*m, "Transpose"), 2);
   EXPECT_EQ(Count(*m, "Add"), 1);
 }
 
-TEST(FormLayerNorm, GammaOfAnotherShapeStaysOutside) {  // N009
+TEST(FormLayerNorm, GammaOfAnotherShapeStaysOutside) { // N009
   Env env;
   const auto m = RunAndCompare("graph (%x: f32[2,3,4]) {" + std::string(kLayerNorm) + R"(
     %g: f32[3,1] = Constant() {value = dense<1.0, 2.0, 3.0>}
@@ -378,12 +416,13 @@ TEST(FormLayerNorm, GammaOfAnotherShapeStaysOutside) {  // N009
     %n = Div(%d, %s)
     %y = Mul(%n, %g)
     return %y
-  })", {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
+  })",
+                               {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
   EXPECT_EQ(Count(*m, "LayerNormalization"), 1);
   EXPECT_EQ(Count(*m, "Mul"), 1);
 }
 
-TEST(FormLayerNorm, RankOneWithoutConstantGamma) {  // N008
+TEST(FormLayerNorm, RankOneWithoutConstantGamma) { // N008
   Env env;
   RunAndCompare("graph (%x: f32[8]) {" + std::string(kLayerNorm) + R"(
     %m = ReduceMean(%x, %zero)
@@ -395,11 +434,12 @@ TEST(FormLayerNorm, RankOneWithoutConstantGamma) {  // N008
     %n = Div(%d, %s)
     %y = Mul(%n, %n)
     return %y
-  })", {"form-layer-norm"}, {Noise({8}, 1)}, env.ctx);
+  })",
+                {"form-layer-norm"}, {Noise({8}, 1)}, env.ctx);
 }
 
-TEST(FormLayerNorm, OtherAxesAreThoseAxes) {  // N010
-  for (const char* axes : {"", ", %first"}) {
+TEST(FormLayerNorm, OtherAxesAreThoseAxes) { // N010
+  for (const char *axes : {"", ", %first"}) {
     Env env;
     const std::string mean = std::string("ReduceMean(%x") + axes + ")", var = std::string("ReduceMean(%p") + axes + ")";
     const auto m = RunAndCompare("graph (%x: f32[2,3,4]) {" + std::string(kLayerNorm) + "%m = " + mean + R"(
@@ -410,14 +450,16 @@ TEST(FormLayerNorm, OtherAxesAreThoseAxes) {  // N010
       %s = Sqrt(%e)
       %n = Div(%d, %s)
       return %n
-    })", {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
+    })",
+                                 {"form-layer-norm"}, {Noise({2, 3, 4}, 1)}, env.ctx);
     // Over everything it is the normalisation of all dims; over one axis that isn't the last it is that.
     EXPECT_EQ(Count(*m, "LayerNormalization"), 1);
-    if (*axes == 0) EXPECT_EQ(FindOp(*m, "LayerNormalization")->attrs().Int("axis", -1), 0);
+    if (*axes == 0)
+      EXPECT_EQ(FindOp(*m, "LayerNormalization")->attrs().Int("axis", -1), 0);
   }
 }
 
-TEST(FormDepthToSpace, PixelShuffle) {  // N073, N058
+TEST(FormDepthToSpace, PixelShuffle) { // N073, N058
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,18,3,4]) {
     %s: i64[6] = Constant() {value = dense<1, 2, 3, 3, 3, 4>}
@@ -431,7 +473,8 @@ TEST(FormDepthToSpace, PixelShuffle) {  // N073, N058
     %d = Transpose(%c) {perm = [0, 2, 1, 3, 4]}
     %z = Reshape(%d, %v)
     return %y, %z
-  })", {"form-depth-to-space", "eliminate-dead-nodes"}, {Iota({1, 18, 3, 4})}, env.ctx);
+  })",
+                               {"form-depth-to-space", "eliminate-dead-nodes"}, {Iota({1, 18, 3, 4})}, env.ctx);
   EXPECT_EQ(Count(*m, "DepthToSpace"), 1);
   EXPECT_EQ(FindOp(*m, "DepthToSpace")->attrs().String("mode", ""), "CRD");
   EXPECT_EQ(Count(*m, "Transpose"), 1) << "a channel shuffle is none";
@@ -439,32 +482,43 @@ TEST(FormDepthToSpace, PixelShuffle) {  // N073, N058
 
 std::string Dense(int n, int seed) {
   std::string v;
-  for (int i = 0; i < n; ++i) v += (i ? ", " : "") + fmt::format("{:.4f}", ((i * 37 + seed * 11) % 101 - 50) / 60.0);
+  for (int i = 0; i < n; ++i)
+    v += (i ? ", " : "") + fmt::format("{:.4f}", ((i * 37 + seed * 11) % 101 - 50) / 60.0);
   return v;
 }
 
 TEST(UnrollRecurrent, AgreesWithTheLayers) {
-  for (const char* op : {"LSTM", "GRU", "RNN"})
-    for (const char* direction : {"forward", "reverse", "bidirectional"})
+  for (const char *op : {"LSTM", "GRU", "RNN"})
+    for (const char *direction : {"forward", "reverse", "bidirectional"})
       for (const bool lbr : {false, true})
         for (const bool initial : {false, true}) {
-          if (lbr && std::string(op) != "GRU") continue;
+          if (lbr && std::string(op) != "GRU")
+            continue;
           SCOPED_TRACE(fmt::format("{} {} {} {}", op, direction, lbr, initial));
-          const int g = std::string(op) == "LSTM" ? 4 : std::string(op) == "GRU" ? 3 : 1, d = std::string(direction) == "bidirectional" ? 2 : 1;
+          const int g = std::string(op) == "LSTM"  ? 4
+                        : std::string(op) == "GRU" ? 3
+                                                   : 1,
+                    d = std::string(direction) == "bidirectional" ? 2 : 1;
           const int t = 3, b = 2, i = 4, h = 3;
           Env env;
           env.npu.refuse = {op};
-          std::string text = fmt::format(R"(graph (%x: f32[{},{},{}], %h0: f32[{},{},{}], %c0: f32[{},{},{}]) {{)", t, b, i, d, b, h, d, b, h);
-          text += fmt::format("%w: f32[{},{},{}] = Constant() {{value = dense<{}>}}\n", d, g * h, i, Dense(d * g * h * i, 1));
-          text += fmt::format("%r: f32[{},{},{}] = Constant() {{value = dense<{}>}}\n", d, g * h, h, Dense(d * g * h * h, 2));
-          text += fmt::format("%b: f32[{},{}] = Constant() {{value = dense<{}>}}\n", d, 2 * g * h, Dense(d * 2 * g * h, 3));
+          std::string text = fmt::format(R"(graph (%x: f32[{},{},{}], %h0: f32[{},{},{}], %c0: f32[{},{},{}]) {{)", t,
+                                         b, i, d, b, h, d, b, h);
+          text += fmt::format("%w: f32[{},{},{}] = Constant() {{value = dense<{}>}}\n", d, g * h, i,
+                              Dense(d * g * h * i, 1));
+          text += fmt::format("%r: f32[{},{},{}] = Constant() {{value = dense<{}>}}\n", d, g * h, h,
+                              Dense(d * g * h * h, 2));
+          text +=
+              fmt::format("%b: f32[{},{}] = Constant() {{value = dense<{}>}}\n", d, 2 * g * h, Dense(d * 2 * g * h, 3));
           const bool lstm = g == 4;
-          text += fmt::format("%y: f32[{},{},{},{}], %yh: f32[{},{},{}]{} = {}(%x, %w, %r, %b{}) {{direction = \"{}\", hidden_size = {}{}}}\n", t, d, b, h, d, b, h,
-                              lstm ? fmt::format(", %yc: f32[{},{},{}]", d, b, h) : "", op, initial ? lstm ? ", _, %h0, %c0" : ", _, %h0" : "", direction, h,
+          text += fmt::format("%y: f32[{},{},{},{}], %yh: f32[{},{},{}]{} = {}(%x, %w, %r, %b{}) {{direction = \"{}\", "
+                              "hidden_size = {}{}}}\n",
+                              t, d, b, h, d, b, h, lstm ? fmt::format(", %yc: f32[{},{},{}]", d, b, h) : "", op,
+                              initial ? lstm ? ", _, %h0, %c0" : ", _, %h0" : "", direction, h,
                               g == 3 ? fmt::format(", linear_before_reset = {}", lbr ? 1 : 0) : "");
           text += lstm ? "return %y, %yh, %yc }" : "return %y, %yh }";
-          const auto m = RunAndCompare(text, {"unroll-recurrent", "fold-constants", "eliminate-dead-nodes"}, {Noise({t, b, i}, 1), Noise({d, b, h}, 2), Noise({d, b, h}, 3)},
-                                       env.ctx, 2e-6);
+          const auto m = RunAndCompare(text, {"unroll-recurrent", "fold-constants", "eliminate-dead-nodes"},
+                                       {Noise({t, b, i}, 1), Noise({d, b, h}, 2), Noise({d, b, h}, 3)}, env.ctx, 2e-6);
           EXPECT_EQ(Count(*m, op), 0);
         }
 }
@@ -484,7 +538,7 @@ TEST(UnrollRecurrent, PeepholesAndLongSequencesStay) {
 
 // ---- output stages
 
-const char* kConvRelu = R"(graph (%x: f32[1,2,4,4], %r: f32[1,2,4,4]) {
+const char *kConvRelu = R"(graph (%x: f32[1,2,4,4], %r: f32[1,2,4,4]) {
     %w: f32[2,2,1,1] = Constant() {value = dense<1.0, -2.0, 3.0, -4.0>}
     %c = Conv(%x, %w)
     %a = Add(%c, %r)
@@ -494,8 +548,9 @@ const char* kConvRelu = R"(graph (%x: f32[1,2,4,4], %r: f32[1,2,4,4]) {
 
 TEST(FuseOutputStages, ChainWithSideOperand) {
   Env env;
-  const auto m = RunAndCompare(kConvRelu, {"assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 2e-3);
-  const Node* fused = FindOp(*m, "Fused");
+  const auto m = RunAndCompare(kConvRelu, {"assign-precision", "fuse-output-stages"},
+                               {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 2e-3);
+  const Node *fused = FindOp(*m, "Fused");
   ASSERT_NE(fused, nullptr) << Text(*m);
   EXPECT_EQ(fused->body(0)->output(0)->def()->op().name, "Cast");
   EXPECT_EQ(fused->result()->type().dtype(), DType::F16);
@@ -506,7 +561,8 @@ TEST(FuseOutputStages, ChainWithSideOperand) {
 TEST(FuseOutputStages, LimitOfTheChain) {
   Env env;
   env.ctx.options.max_fusion_chain = 2;
-  const auto m = RunAndCompare(kConvRelu, {"assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 4e-3);
+  const auto m = RunAndCompare(kConvRelu, {"assign-precision", "fuse-output-stages"},
+                               {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 4e-3);
   ASSERT_NE(FindOp(*m, "Fused"), nullptr);
   EXPECT_NE(FindOp(*m, "Relu"), nullptr);
   env.ctx.options.max_fusion_chain = 1;
@@ -515,7 +571,7 @@ TEST(FuseOutputStages, LimitOfTheChain) {
   EXPECT_FALSE(RunList(*none, {"fuse-output-stages"}, env.ctx));
 }
 
-TEST(FuseOutputStages, SecondReaderSeesThePlainValue) {  // N005
+TEST(FuseOutputStages, SecondReaderSeesThePlainValue) { // N005
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,2,4,4]) {
     %w: f32[2,2,1,1] = Constant() {value = dense<1.0, -2.0, 3.0, -4.0>}
@@ -524,11 +580,12 @@ TEST(FuseOutputStages, SecondReaderSeesThePlainValue) {  // N005
     %b = Sigmoid(%c)
     %y = Add(%a, %b)
     return %y
-  })", {"assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1)}, env.ctx, 4e-3);
+  })",
+                               {"assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1)}, env.ctx, 4e-3);
   EXPECT_EQ(Count(*m, "Fused"), 0);
 }
 
-TEST(FuseOutputStages, OutputInTheMiddle) {  // N024
+TEST(FuseOutputStages, OutputInTheMiddle) { // N024
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,2,4,4]) {
     %w: f32[2,2,1,1] = Constant() {value = dense<1.0, -2.0, 3.0, -4.0>}
@@ -538,33 +595,39 @@ TEST(FuseOutputStages, OutputInTheMiddle) {  // N024
     %r = Relu(%c)
     %y = Clip(%r, %lo, %hi)
     return %c, %y
-  })", {"merge-clips", "assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1, -9, 9)}, env.ctx, 4e-3);
+  })",
+                               {"merge-clips", "assign-precision", "fuse-output-stages"},
+                               {Noise({1, 2, 4, 4}, 1, -9, 9)}, env.ctx, 4e-3);
   EXPECT_EQ(Count(*m, "Fused"), 0);
   EXPECT_EQ(m->main().output(0)->name(), "c");
   EXPECT_EQ(m->main().output(1)->name(), "y");
 }
 
-TEST(FuseOutputStages, LeftOperandStaysLeft) {  // N061
+TEST(FuseOutputStages, LeftOperandStaysLeft) { // N061
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,2,4,4], %r: f32[1,2,4,4]) {
     %w: f32[2,2,1,1] = Constant() {value = dense<1.0, -2.0, 3.0, -4.0>}
     %c = Conv(%x, %w)
     %y = Sub(%r, %c)
     return %y
-  })", {"assign-precision", "fuse-output-stages"}, {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 2e-3);
+  })",
+                               {"assign-precision", "fuse-output-stages"},
+                               {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 2e-3);
   EXPECT_EQ(Count(*m, "Fused"), 1);
 }
 
-TEST(FuseOutputStages, LayerNormBehindAnOutput) {  // N006
+TEST(FuseOutputStages, LayerNormBehindAnOutput) { // N006
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,4,8], %r: f32[1,4,8]) {
     %g: f32[8] = Constant() {value = splat<1.5>}
     %h = Add(%x, %r)
     %y: f32[1,4,8] = LayerNormalization(%h, %g) {axis = -1}
     return %h, %y
-  })", {"assign-precision", "fuse-output-stages"}, {Noise({1, 4, 8}, 1), Noise({1, 4, 8}, 2)}, env.ctx, 4e-3);
+  })",
+                               {"assign-precision", "fuse-output-stages"}, {Noise({1, 4, 8}, 1), Noise({1, 4, 8}, 2)},
+                               env.ctx, 4e-3);
   EXPECT_EQ(m->main().output(0)->name(), "h");
 }
 
-}  // namespace
-}  // namespace npuc::testing
+} // namespace
+} // namespace npuc::testing

@@ -6,11 +6,13 @@
 namespace npuc::testing {
 namespace {
 
-std::string Rules(const PassContext& ctx, OriginId id) {
+std::string Rules(const PassContext &ctx, OriginId id) {
   std::string s;
   auto it = ctx.reasons().find(id);
-  if (it == ctx.reasons().end()) return s;
-  for (const Violation& v : it->second) s += (s.empty() ? "" : " ") + v.rule;
+  if (it == ctx.reasons().end())
+    return s;
+  for (const Violation &v : it->second)
+    s += (s.empty() ? "" : " ") + v.rule;
   return s;
 }
 
@@ -26,8 +28,9 @@ TEST(AssignPrecision, CastsAreShared) {
       %d: f32[4] = Abs(%a) origin(3)
       return %b, %c, %d, %a
     }
-  })", {"assign-precision"}, {F32({4}, {1, 2, -3, 0.5})}, env.ctx);
-  EXPECT_EQ(Count(*m, "Cast"), 3) << Text(*m);  // x; a for both Exp and the output; d for the output
+  })",
+                               {"assign-precision"}, {F32({4}, {1, 2, -3, 0.5})}, env.ctx);
+  EXPECT_EQ(Count(*m, "Cast"), 3) << Text(*m); // x; a for both Exp and the output; d for the output
   EXPECT_EQ(FindOp(*m, "Neg")->result()->type().dtype(), DType::F16);
   EXPECT_EQ(FindOp(*m, "Exp")->operand(0)->type().dtype(), DType::F32);
   EXPECT_EQ(m->main().output(3)->type().dtype(), DType::F32);
@@ -52,15 +55,16 @@ TEST(AssignPrecision, IntegerTargetKeepsFloatsOnTheHost) {
   EXPECT_EQ(Rules(env.ctx, 0), "float-on-integer-target");
 }
 
-TEST(AssignPrecision, MasksSaturate) {  // N089
+TEST(AssignPrecision, MasksSaturate) { // N089
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[2]) {
     %mask: f32[2] = Constant() {value = dense<0.0, -3.4028235e+38>}
     %a = Add(%x, %mask)
     %s: f32[2] = Softmax(%a) {axis = 0}
     return %s
-  })", {"assign-precision"}, {F32({2}, {1, 2})}, env.ctx, 1e-3);
-  const Tensor* mask = FindOp(*m, "Add")->operand(1)->constant();
+  })",
+                               {"assign-precision"}, {F32({2}, {1, 2})}, env.ctx, 1e-3);
+  const Tensor *mask = FindOp(*m, "Add")->operand(1)->constant();
   ASSERT_NE(mask, nullptr);
   EXPECT_EQ(mask->AsDouble(1), -65504.0);
 }
@@ -97,7 +101,7 @@ TEST(AssignPrecision, BiasStaysF32) {
     return %y
   })");
   RunList(*m, {"assign-precision"}, env.ctx);
-  const Node* conv = FindOp(*m, "Conv");
+  const Node *conv = FindOp(*m, "Conv");
   EXPECT_EQ(conv->operand(1)->type().dtype(), DType::F16);
   EXPECT_EQ(conv->operand(2)->type().dtype(), DType::F32);
 }
@@ -119,7 +123,7 @@ TEST(AssignPrecision, DequantizeMakesWhatIsRead) {
   EXPECT_EQ(Count(*m, "Cast"), 1);
 }
 
-TEST(Partition, OneSegmentWhateverTheOrder) {  // N117
+TEST(Partition, OneSegmentWhateverTheOrder) { // N117
   Env env;
   env.npu.refuse = {"Exp"};
   const auto m = RunAndCompare(R"(module "m" {
@@ -132,12 +136,15 @@ TEST(Partition, OneSegmentWhateverTheOrder) {  // N117
       %d: f32[1,4] = Add(%c, %u) origin(4)
       return %d
     }
-  })", {"assign-precision", "place-nodes", "order-segments"}, {F32({1, 4}, {1, 2, -3, 0.5})}, env.ctx, 2e-3);
+  })",
+                               {"assign-precision", "place-nodes", "order-segments"}, {F32({1, 4}, {1, 2, -3, 0.5})},
+                               env.ctx, 2e-3);
   EXPECT_EQ(env.ctx.counters().find("partition: npu segments")->second, 1);
   int segments = 0;
   Placement last = Placement::Unassigned;
-  for (const Node& n : m->main().nodes()) {
-    if (n.is_constant() || n.is_return()) continue;
+  for (const Node &n : m->main().nodes()) {
+    if (n.is_constant() || n.is_return())
+      continue;
     ASSERT_NE(n.placement(), Placement::Unassigned);
     segments += n.placement() == Placement::Npu && last != Placement::Npu;
     last = n.placement();
@@ -155,10 +162,14 @@ TEST(Partition, CheapIslandStaysOnTheHost) {
     env.npu.cycles["Mul"] = 10;
     auto m = Load(R"(module "m" {
       nodes { 0: Exp "u" 1: Neg "island" 2: Log "v" }
-      graph (%x: )" + dims + R"() {
-        %a: )" + dims + R"( = Exp(%x) origin(0)
-        %b: )" + dims + R"( = Neg(%a) origin(1)
-        %c: )" + dims + R"( = Log(%b) origin(2)
+      graph (%x: )" +
+                  dims + R"() {
+        %a: )" + dims +
+                  R"( = Exp(%x) origin(0)
+        %b: )" + dims +
+                  R"( = Neg(%a) origin(1)
+        %c: )" + dims +
+                  R"( = Log(%b) origin(2)
         return %c
       }
     })");
@@ -210,7 +221,8 @@ TEST(Partition, RefusedFusedIsUnfused) {
   ExpectSame(Eval(*m, {Noise({1, 2, 4, 4}, 1)})[0], want[0], 4e-3);
 }
 
-const std::vector<std::string> kPlace = {"assign-precision", "fuse-output-stages", "place-nodes", "order-segments", "assign-layouts"};
+const std::vector<std::string> kPlace = {"assign-precision", "fuse-output-stages", "place-nodes", "order-segments",
+                                         "assign-layouts"};
 
 TEST(AssignLayouts, ChannelsLastModelEndsWithoutCopies) {
   Env env;
@@ -224,7 +236,8 @@ TEST(AssignLayouts, ChannelsLastModelEndsWithoutCopies) {
     %e = Transpose(%d) {perm = [0, 2, 3, 1]}
     %f = Relu(%e)
     return %f
-  })", kPlace, {Noise({1, 5, 7, 3}, 1)}, env.ctx, 4e-3);
+  })",
+                               kPlace, {Noise({1, 5, 7, 3}, 1)}, env.ctx, 4e-3);
   EXPECT_EQ(Count(*m, "Relayout"), 0) << Text(*m);
   EXPECT_EQ(env.ctx.counters().find("layout: transposes removed")->second, 2);
   EXPECT_EQ(env.ctx.counters().count("layout: transposes left"), 0u);
@@ -238,9 +251,11 @@ TEST(AssignLayouts, ConversionsAtTheEdges) {
     %c = Abs(%b)
     %d = Sigmoid(%c)
     return %d, %c
-  })", kPlace, {Noise({1, 3, 5, 7}, 1)}, env.ctx, 4e-3);
+  })",
+                               kPlace, {Noise({1, 3, 5, 7}, 1)}, env.ctx, 4e-3);
   EXPECT_EQ(env.ctx.counters().find("layout: conversions")->second, 2) << Text(*m);
-  for (unsigned i = 0; i < 2; ++i) EXPECT_EQ(m->main().output(i)->type().layout(), Layout::RowMajor);
+  for (unsigned i = 0; i < 2; ++i)
+    EXPECT_EQ(m->main().output(i)->type().layout(), Layout::RowMajor);
   EXPECT_EQ(m->main().input(0)->type().layout(), Layout::RowMajor);
 }
 
@@ -256,10 +271,11 @@ TEST(AssignLayouts, ConvertsWhereTheTensorIsSmall) {
     %e = Neg(%p)
     %f = Reshape(%e, %s)
     return %f
-  })", kPlace, {Noise({1, 3, 8, 8}, 1)}, env.ctx, 4e-3);
+  })",
+                               kPlace, {Noise({1, 3, 8, 8}, 1)}, env.ctx, 4e-3);
   ASSERT_EQ(env.ctx.counters().find("layout: conversions")->second, 2) << Text(*m);
   int seen = 0;
-  for (const Node& n : m->main().nodes())
+  for (const Node &n : m->main().nodes())
     if (n.Is("Relayout", "npuc") && n.result()->type().layout() == Layout::RowMajor) {
       EXPECT_EQ(n.result()->type().shape().static_dims()[2], 2);
       ++seen;
@@ -267,7 +283,7 @@ TEST(AssignLayouts, ConvertsWhereTheTensorIsSmall) {
   EXPECT_EQ(seen, 1);
 }
 
-TEST(AssignLayouts, ReshapeSeesOnnxOrder) {  // N057, N058
+TEST(AssignLayouts, ReshapeSeesOnnxOrder) { // N057, N058
   Env env;
   RunAndCompare(R"(graph (%x: f32[1,8,4,6]) {
     %w: f32[8,8,1,1] = Constant() {value = splat<0.125>}
@@ -280,7 +296,8 @@ TEST(AssignLayouts, ReshapeSeesOnnxOrder) {  // N057, N058
     %d = Reshape(%c, %t)
     %e = Conv(%d, %v) {group = 2}
     return %e, %d
-  })", kPlace, {Noise({1, 8, 4, 6}, 1)}, env.ctx, 4e-3);
+  })",
+                kPlace, {Noise({1, 8, 4, 6}, 1)}, env.ctx, 4e-3);
 }
 
 TEST(ReshapeChannelsLast, OneRearrangementIsLeftOfAShuffle) {
@@ -296,7 +313,10 @@ TEST(ReshapeChannelsLast, OneRearrangementIsLeftOfAShuffle) {
     %d = Reshape(%c, %t)
     %e = Conv(%d, %v) {group = 2}
     return %e
-  })", {"assign-precision", "reshape-channels-last", "remove-identities", "eliminate-dead-nodes", "place-nodes", "order-segments", "assign-layouts"}, {Noise({1, 8, 4, 6}, 1)}, env.ctx, 4e-3);
+  })",
+                               {"assign-precision", "reshape-channels-last", "remove-identities",
+                                "eliminate-dead-nodes", "place-nodes", "order-segments", "assign-layouts"},
+                               {Noise({1, 8, 4, 6}, 1)}, env.ctx, 4e-3);
   EXPECT_EQ(env.ctx.counters().find("layout: conversions")->second, 2) << Text(*m);
   EXPECT_EQ(env.ctx.counters().find("layout: transposes left")->second, 1);
   EXPECT_EQ(env.ctx.counters().find("layout: transposes removed")->second, 2);
@@ -314,7 +334,9 @@ TEST(ReshapeChannelsLast, DetectionHeadsAndTokens) {
     %d = Reshape(%a, %t)
     %e = Transpose(%d) {perm = [0, 1, 3, 4, 2]}
     return %c, %e
-  })", {"assign-precision", "reshape-channels-last", "remove-identities", "eliminate-dead-nodes", "place-nodes", "order-segments", "assign-layouts"},
+  })",
+                               {"assign-precision", "reshape-channels-last", "remove-identities",
+                                "eliminate-dead-nodes", "place-nodes", "order-segments", "assign-layouts"},
                                {Noise({1, 6, 4, 5}, 1)}, env.ctx, 4e-3);
   EXPECT_EQ(env.ctx.counters().find("layout: conversions")->second, 1) << "the input's\n" << Text(*m);
   EXPECT_EQ(env.ctx.counters().find("layout: transposes left")->second, 1);
@@ -328,7 +350,8 @@ TEST(AssignLayouts, EitherWayFree) {
     %b = Conv(%a, %w)
     %c = Transpose(%b) {perm = [0, 2, 3, 1]}
     return %c
-  })", kPlace, {Noise({1, 30, 1, 4}, 1)}, env.ctx, 4e-3);
+  })",
+                               kPlace, {Noise({1, 30, 1, 4}, 1)}, env.ctx, 4e-3);
   EXPECT_EQ(Count(*m, "Relayout"), 0) << Text(*m);
 }
 
@@ -345,7 +368,8 @@ TEST(ShuffleChannels, PiecesAreSlices) {
     %p = Gather(%d, %i0) {axis = 0}
     %q = Gather(%d, %i1) {axis = 0}
     return %p, %q
-  })", {"shuffle-channels"}, {Iota({1, 6, 2, 3})}, env.ctx);
+  })",
+                               {"shuffle-channels"}, {Iota({1, 6, 2, 3})}, env.ctx);
   EXPECT_EQ(Count(*m, "Slice"), 2);
   EXPECT_EQ(Count(*m, "Gather") + Count(*m, "Transpose"), 0);
 }
@@ -354,22 +378,28 @@ TEST(FlattenChannelsLast, PermutesTheWeights) {
   for (const bool trans : {false, true}) {
     Env env;
     std::string v;
-    for (int i = 0; i < 48; ++i) v += (i ? ", " : "") + std::to_string(i * 7 % 48) + ".0";
-    const auto m = RunAndCompare(R"(graph (%x: f32[1,3,2,4]) {
+    for (int i = 0; i < 48; ++i)
+      v += (i ? ", " : "") + std::to_string(i * 7 % 48) + ".0";
+    const auto m =
+        RunAndCompare(R"(graph (%x: f32[1,3,2,4]) {
       %k: f32[3,3,1,1] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0>}
-      %w: f32[)" + std::string(trans ? "2,24" : "24,2") + "] = Constant() {value = dense<" + v + R"(>}
+      %w: f32[)" + std::string(trans ? "2,24" : "24,2") +
+                          "] = Constant() {value = dense<" + v + R"(>}
       %a = Conv(%x, %k)
       %r = Relu(%a)
       %f = Flatten(%r)
-      %y = Gemm(%f, %w) {transB = )" + (trans ? "1" : "0") + R"(}
+      %y = Gemm(%f, %w) {transB = )" +
+                          (trans ? "1" : "0") + R"(}
       return %y
-    })", {"flatten-channels-last", "assign-precision", "place-nodes", "order-segments", "assign-layouts"}, {Noise({1, 3, 2, 4}, 1)}, env.ctx, 6e-3);
+    })",
+                      {"flatten-channels-last", "assign-precision", "place-nodes", "order-segments", "assign-layouts"},
+                      {Noise({1, 3, 2, 4}, 1)}, env.ctx, 6e-3);
     EXPECT_EQ(env.ctx.counters().count("layout: weights permuted"), 1u);
     EXPECT_EQ(env.ctx.counters().find("layout: conversions")->second, 1) << "the input's\n" << Text(*m);
   }
 }
 
-TEST(AssignLayouts, BranchesOfAConcat) {  // N060
+TEST(AssignLayouts, BranchesOfAConcat) { // N060
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,3,5,7]) {
     %w: f32[3,3,1,1] = Constant() {value = splat<0.5>}
@@ -382,7 +412,8 @@ TEST(AssignLayouts, BranchesOfAConcat) {  // N060
     %v: f32[2,9,1,1] = Constant() {value = splat<0.5>}
     %y = Conv(%z, %v)
     return %y
-  })", kPlace, {Noise({1, 3, 5, 7}, 1)}, env.ctx, 4e-3);
+  })",
+                               kPlace, {Noise({1, 3, 5, 7}, 1)}, env.ctx, 4e-3);
   EXPECT_EQ(env.ctx.counters().find("layout: transposes removed")->second, 2) << Text(*m);
 }
 
@@ -412,8 +443,9 @@ TEST(NativeIo, TakesTheConversionsAway) {
     %g = QuantizeLinear(%z, %s, %n)
     return %a, %f, %g
   })");
-  RunList(*m, {"type-quantized", "convert-qdq", "assign-precision", "place-nodes", "order-segments", "native-io"}, env.ctx);
-  const Graph& g = m->main();
+  RunList(*m, {"type-quantized", "convert-qdq", "assign-precision", "place-nodes", "order-segments", "native-io"},
+          env.ctx);
+  const Graph &g = m->main();
   EXPECT_EQ(g.input(0)->type().ToString(), "f16[4]");
   EXPECT_EQ(g.input(1)->type().ToString(), "u8[4]{s=0.5,z=3}");
   EXPECT_EQ(g.input(2)->type().ToString(), "u8[4]{s=0.5,z=3}");
@@ -424,14 +456,15 @@ TEST(NativeIo, TakesTheConversionsAway) {
   EXPECT_TRUE(Verify(*m).ok());
 }
 
-TEST(AssignLayouts, OnePixelIsTheSameInEveryLayout) {  // N065's shape
+TEST(AssignLayouts, OnePixelIsTheSameInEveryLayout) { // N065's shape
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,10,1,1]) {
     %w: f32[10,10,1,1] = Constant() {value = splat<0.5>}
     %c = Conv(%x, %w)
     %y = Softmax(%c) {axis = 1}
     return %y
-  })", kPlace, {Noise({1, 10, 1, 1}, 1)}, env.ctx, 4e-3);
+  })",
+                               kPlace, {Noise({1, 10, 1, 1}, 1)}, env.ctx, 4e-3);
   EXPECT_EQ(env.ctx.counters().count("layout: conversions"), 0u) << Text(*m);
 }
 
@@ -439,13 +472,13 @@ TEST(Pipeline, WholeOnAScaledUpChain) {
   // 20,000 nodes in seconds: nothing is quadratic.
   Env env;
   Module m;
-  Graph& g = m.main();
-  Value* v = g.AddInput("x", Type::Tensor(DType::F32, Shape({1, 4, 4, 4})));
-  Value* w = g.AddConstant(Noise({4, 4, 1, 1}, 1, -0.25, 0.25), "w");
+  Graph &g = m.main();
+  Value *v = g.AddInput("x", Type::Tensor(DType::F32, Shape({1, 4, 4, 4})));
+  Value *w = g.AddConstant(Noise({4, 4, 1, 1}, 1, -0.25, 0.25), "w");
   for (int i = 0; i < 5000; ++i) {
     v = g.AddNode(LookupOp("", "Conv"), {v, w}, 1, {})->result();
     v = g.AddNode(LookupOp("", "Relu"), {v}, 1, {})->result();
-    Value* s = g.AddNode(LookupOp("", "Sigmoid"), {v}, 1, {})->result();
+    Value *s = g.AddNode(LookupOp("", "Sigmoid"), {v}, 1, {})->result();
     v = g.AddNode(LookupOp("", "Mul"), {v, s}, 1, {})->result();
   }
   g.AddOutput(v, "y");
@@ -455,5 +488,5 @@ TEST(Pipeline, WholeOnAScaledUpChain) {
   EXPECT_EQ(Count(m, "Fused"), 5000);
 }
 
-}  // namespace
-}  // namespace npuc::testing
+} // namespace
+} // namespace npuc::testing

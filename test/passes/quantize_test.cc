@@ -4,10 +4,11 @@
 namespace npuc::testing {
 namespace {
 
-const std::vector<std::string> kQuantize = {"fold-constants", "remove-identities", "type-quantized", "convert-qdq", "fold-constants",
-                                            "remove-identities", "merge-equal-nodes", "eliminate-dead-nodes"};
+const std::vector<std::string> kQuantize = {"fold-constants",    "remove-identities",   "type-quantized",
+                                            "convert-qdq",       "fold-constants",      "remove-identities",
+                                            "merge-equal-nodes", "eliminate-dead-nodes"};
 
-const char* kQdqConv = R"(
+const char *kQdqConv = R"(
     %xs: f32[] = Constant() {value = dense<0.5>}
     %xz: u8[] = Constant() {value = dense<128>}
     %ws: f32[2] = Constant() {value = dense<0.25, 0.5>}
@@ -33,7 +34,7 @@ TEST(ConvertQdq, ConvWithPerChannelWeights) {
     return %z
   })");
   RunList(*m, kQuantize, env.ctx);
-  const Node* conv = FindOp(*m, "Conv");
+  const Node *conv = FindOp(*m, "Conv");
   ASSERT_NE(conv, nullptr);
   EXPECT_EQ(conv->operand(0)->type().ToString(), "u8[1,1,1,2]{s=0.5,z=128}");
   EXPECT_EQ(conv->operand(1)->type().ToString(), "i8[2,1,1,1]{axis=0,s=(0.25,0.5),z=(0,0)}");
@@ -44,15 +45,17 @@ TEST(ConvertQdq, ConvWithPerChannelWeights) {
   ExpectClose(Eval(*m, {F32({1, 1, 1, 2}, {3, -2})})[0], {4, -1, -10, 5});
 }
 
-TEST(ConvertQdq, ReluGoesOnlyWhereTheClampDoesIt) {  // N074
-  for (const char* zero : {"%yz", "%yz1"}) {
+TEST(ConvertQdq, ReluGoesOnlyWhereTheClampDoesIt) { // N074
+  for (const char *zero : {"%yz", "%yz1"}) {
     SCOPED_TRACE(zero);
     Env env;
     auto m = Load(std::string("graph (%x: f32[1,1,1,2]) {") + kQdqConv + R"(
       %c = Conv(%xf, %wf, %bf)
       %r = Relu(%c)
-      %y = QuantizeLinear(%r, %ys, )" + zero + R"()
-      %z = DequantizeLinear(%y, %ys, )" + zero + R"()
+      %y = QuantizeLinear(%r, %ys, )" +
+                  zero + R"()
+      %z = DequantizeLinear(%y, %ys, )" +
+                  zero + R"()
       return %z
     })");
     RunList(*m, kQuantize, env.ctx);
@@ -68,7 +71,7 @@ TEST(ConvertQdq, ReluGoesOnlyWhereTheClampDoesIt) {  // N074
   }
 }
 
-TEST(ConvertQdq, ReluBeforeSymmetricInt8) {  // N074, N076
+TEST(ConvertQdq, ReluBeforeSymmetricInt8) { // N074, N076
   Env env;
   auto m = Load(R"(graph (%x: f32[4]) {
     %s: f32[] = Constant() {value = dense<0.5>}
@@ -108,7 +111,7 @@ TEST(ConvertQdq, FloatReaderKeepsTheFloatOperator) {
   })");
   RunList(*m, kQuantize, env.ctx);
   EXPECT_FALSE(FindOp(*m, "Conv")->result()->type().is_quantized());
-  const auto out = Eval(*m, {F32({1, 1, 1, 2}, {3.3f, -2})});  // 3.3 -> 3.5 by quantisation
+  const auto out = Eval(*m, {F32({1, 1, 1, 2}, {3.3f, -2})}); // 3.3 -> 3.5 by quantisation
   ExpectClose(out[1], {4.5, -1, -11.5, 5});
 }
 
@@ -128,9 +131,11 @@ TEST(ConvertQdq, DequantizeWithManyReadersAndAnOutput) {
   })");
   auto before = Clone(*m);
   RunList(*m, kQuantize, env.ctx);
-  const std::vector<Tensor> in = {Ints<uint8_t>(DType::U8, {4}, {0, 100, 128, 255}), Ints<uint8_t>(DType::U8, {4}, {3, 130, 7, 255})};
+  const std::vector<Tensor> in = {Ints<uint8_t>(DType::U8, {4}, {0, 100, 128, 255}),
+                                  Ints<uint8_t>(DType::U8, {4}, {3, 130, 7, 255})};
   const auto want = Eval(*before, in), got = Eval(*m, in);
-  for (int i = 0; i < 3; ++i) ExpectSame(got[i], want[i]);
+  for (int i = 0; i < 3; ++i)
+    ExpectSame(got[i], want[i]);
   EXPECT_TRUE(FindOp(*m, "Add")->result()->type().is_quantized());
   EXPECT_TRUE(FindOp(*m, "Mul")->result()->type().is_quantized());
   EXPECT_FALSE(got[1].is_splat());
@@ -138,7 +143,7 @@ TEST(ConvertQdq, DequantizeWithManyReadersAndAnOutput) {
   EXPECT_EQ(m->main().input(0)->type().ToString(), "u8[4]");
 }
 
-TEST(ConvertQdq, AddOfAllPairs) {  // N085
+TEST(ConvertQdq, AddOfAllPairs) { // N085
   Env env;
   auto m = Load(R"(graph (%q: u8[65536], %p: u8[65536]) {
     %s1: f32[] = Constant() {value = dense<0.037>}
@@ -157,12 +162,13 @@ TEST(ConvertQdq, AddOfAllPairs) {  // N085
   RunList(*m, kQuantize, env.ctx);
   ASSERT_TRUE(FindOp(*m, "Add")->result()->type().is_quantized());
   std::vector<uint8_t> a(65536), b(65536);
-  for (int i = 0; i < 65536; ++i) a[i] = i & 255, b[i] = i >> 8;
+  for (int i = 0; i < 65536; ++i)
+    a[i] = i & 255, b[i] = i >> 8;
   const std::vector<Tensor> in = {Ints<uint8_t>(DType::U8, {65536}, a), Ints<uint8_t>(DType::U8, {65536}, b)};
   ExpectSame(Eval(*m, in)[0], Eval(*before, in)[0]);
 }
 
-TEST(ConvertQdq, ConcatBringsEachOperandToTheResult) {  // N084
+TEST(ConvertQdq, ConcatBringsEachOperandToTheResult) { // N084
   Env env;
   auto m = Load(R"(graph (%q: u8[2], %p: u8[2]) {
     %h: f32[] = Constant() {value = dense<0.5>}
@@ -180,7 +186,8 @@ TEST(ConvertQdq, ConcatBringsEachOperandToTheResult) {  // N084
   ASSERT_TRUE(FindOp(*m, "Concat")->result()->type().is_quantized()) << Text(*m);
   EXPECT_EQ(Count(*m, "Requantize"), 2) << "one for each tensor, however often it is read";
   // a = 5, 100 -> 74, 264 = 255; b = (130-128)/4 = 0.5 -> 65, (0-128)/4 = -32 -> 0
-  ExpectClose(Eval(*m, {Ints<uint8_t>(DType::U8, {2}, {10, 200}), Ints<uint8_t>(DType::U8, {2}, {130, 0})})[0], {74, 255, 65, 0, 74, 255});
+  ExpectClose(Eval(*m, {Ints<uint8_t>(DType::U8, {2}, {10, 200}), Ints<uint8_t>(DType::U8, {2}, {130, 0})})[0],
+              {74, 255, 65, 0, 74, 255});
 }
 
 TEST(ConvertQdq, EqualParametersJustCopy) {
@@ -220,7 +227,7 @@ TEST(ConvertQdq, PadWithRealZeroIsTheZeroPoint) {
   ExpectClose(Eval(*m, {Ints<uint8_t>(DType::U8, {2}, {1, 2})})[0], {7, 1, 2});
 }
 
-TEST(ConvertQdq, TiesToEven) {  // N081
+TEST(ConvertQdq, TiesToEven) { // N081
   Env env;
   auto m = Load(R"(graph (%x: f32[7]) {
     %h: f32[] = Constant() {value = dense<0.5>}
@@ -233,7 +240,7 @@ TEST(ConvertQdq, TiesToEven) {  // N081
   ExpectClose(Eval(*m, {F32({7}, {0.25, 0.75, 1.25, 1.75, -0.25, -0.75, -99})})[0], {0, 2, 2, 4, 0, -2, -128});
 }
 
-TEST(ConvertQdq, BiasBeyondTheAccumulatorStaysFloat) {  // N077
+TEST(ConvertQdq, BiasBeyondTheAccumulatorStaysFloat) { // N077
   Env env;
   auto m = Load(R"(graph (%q: i8[1,1,1,1]) {
     %xs: f32[] = Constant() {value = dense<0.5>}
@@ -252,7 +259,7 @@ TEST(ConvertQdq, BiasBeyondTheAccumulatorStaysFloat) {  // N077
   ExpectClose(Eval(*m, {Ints<int8_t>(DType::I8, {1, 1, 1, 1}, {3})})[0], {50, -45});
 }
 
-TEST(ConvertQdq, ConvTransposeChannelsAreTheSecondAxis) {  // N080
+TEST(ConvertQdq, ConvTransposeChannelsAreTheSecondAxis) { // N080
   Env env;
   const std::string text = R"(graph (%q: u8[1,2,1,1]) {
     %xs: f32[] = Constant() {value = dense<1.0>}
@@ -274,7 +281,7 @@ TEST(ConvertQdq, ConvTransposeChannelsAreTheSecondAxis) {  // N080
   ExpectClose(Eval(*m, {Ints<uint8_t>(DType::U8, {1, 2, 1, 1}, {1, 2})})[0], {9, 24, 60});
 }
 
-TEST(TypeQuantized, QLinearConvWithPerChannelScales) {  // N078
+TEST(TypeQuantized, QLinearConvWithPerChannelScales) { // N078
   Env env;
   auto m = Load(R"(graph (%x: u8[1,2,1,1]) {
     %xs: f32[] = Constant() {value = dense<0.5>}
@@ -290,11 +297,12 @@ TEST(TypeQuantized, QLinearConvWithPerChannelScales) {  // N078
   })");
   RunList(*m, kQuantize, env.ctx);
   EXPECT_EQ(Count(*m, "QLinearConv"), 0);
-  // x-128 = 2, 4: acc = 2+8+10 = 20, 6+16-20 = 2, 10+24+4 = 38, -14+32+8 = 26; times 0.5*ws: 10, 2, 9.5 -> 10 (even), 3.25 -> 3
+  // x-128 = 2, 4: acc = 2+8+10 = 20, 6+16-20 = 2, 10+24+4 = 38, -14+32+8 = 26; times 0.5*ws: 10, 2, 9.5 -> 10
+  // (even), 3.25 -> 3
   ExpectClose(Eval(*m, {Ints<uint8_t>(DType::U8, {1, 2, 1, 1}, {130, 132})})[0], {110, 102, 110, 103});
 }
 
-TEST(TypeQuantized, ExactAccumulation) {  // N079
+TEST(TypeQuantized, ExactAccumulation) { // N079
   Env env;
   auto m = Load(R"(graph (%x: u8[1,3]) {
     %one: f32[] = Constant() {value = dense<0.01>}
@@ -388,12 +396,14 @@ TEST(FuseOutputStages, QdqResidualKeepsItsRounding) {
   RunList(*m, {"fuse-output-stages"}, env.ctx);
   EXPECT_EQ(Count(*m, "Fused"), 1) << Text(*m);
   std::vector<uint8_t> a(16), b(32);
-  for (int i = 0; i < 16; ++i) a[i] = i * 16 + 3;
-  for (int i = 0; i < 32; ++i) b[i] = i * 7 + 11;
+  for (int i = 0; i < 16; ++i)
+    a[i] = i * 16 + 3;
+  for (int i = 0; i < 32; ++i)
+    b[i] = i * 7 + 11;
   const std::vector<Tensor> in = {Ints<uint8_t>(DType::U8, {1, 1, 4, 4}, a), Ints<uint8_t>(DType::U8, {1, 2, 4, 4}, b)};
   ExpectSame(Eval(*m, in)[0], Eval(*plain, in)[0]);
   ExpectSame(Eval(*m, in)[0], Eval(*Load(text), in)[0], 0.02);
 }
 
-}  // namespace
-}  // namespace npuc::testing
+} // namespace
+} // namespace npuc::testing

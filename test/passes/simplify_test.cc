@@ -1,12 +1,14 @@
-// Folding, identities, common subexpressions, bounds. Expected numbers are worked out by hand from the operators' definitions.
+// Folding, identities, common subexpressions, bounds. Expected numbers are worked out by hand from the operators'
+// definitions.
 #include "test/passes/testing.h"
 
 namespace npuc::testing {
 namespace {
 
-const std::vector<std::string> kSimplify = {"fold-constants", "remove-identities", "merge-equal-nodes", "eliminate-dead-nodes"};
+const std::vector<std::string> kSimplify = {"fold-constants", "remove-identities", "merge-equal-nodes",
+                                            "eliminate-dead-nodes"};
 
-TEST(FoldConstants, IntegerDivisionTruncates) {  // N029
+TEST(FoldConstants, IntegerDivisionTruncates) { // N029
   Env env;
   auto m = Load(R"(graph () {
     %a: i64[4] = Constant() {value = dense<8, -8, 7, -7>}
@@ -19,7 +21,7 @@ TEST(FoldConstants, IntegerDivisionTruncates) {  // N029
   ExpectClose(*m->main().output(0)->constant(), {-2, -2, -3, -3});
 }
 
-TEST(FoldConstants, DivisionByZeroIsLeftForTheRun) {  // N029
+TEST(FoldConstants, DivisionByZeroIsLeftForTheRun) { // N029
   Env env;
   auto m = Load(R"(graph () {
     %a: i32[1] = Constant() {value = dense<1>}
@@ -31,7 +33,7 @@ TEST(FoldConstants, DivisionByZeroIsLeftForTheRun) {  // N029
   EXPECT_EQ(Count(*m, "Div"), 1);
 }
 
-TEST(FoldConstants, ClipWithoutMaximumOnIntegers) {  // N026
+TEST(FoldConstants, ClipWithoutMaximumOnIntegers) { // N026
   Env env;
   auto m = Load(R"(graph () {
     %x: i32[3] = Constant() {value = dense<0, 5, 10>}
@@ -60,7 +62,7 @@ TEST(FoldConstants, ShapesOfPartlyDynamicTensors) {
   EXPECT_EQ(m->main().output(1)->constant(), nullptr) << "n is not known";
 }
 
-TEST(FoldConstants, EverythingGoes) {  // N022
+TEST(FoldConstants, EverythingGoes) { // N022
   Env env;
   auto m = Load(R"(graph (%x: f32[2,3]) {
     %y = Shape(%x)
@@ -82,7 +84,7 @@ TEST(FoldConstants, SplatsStaySplats) {
     return %y
   })");
   RunList(*m, kSimplify, env.ctx);
-  const Tensor* t = m->main().output(0)->constant();
+  const Tensor *t = m->main().output(0)->constant();
   ASSERT_NE(t, nullptr);
   EXPECT_TRUE(t->is_splat());
   EXPECT_EQ(t->num_elements(), 10000000000);
@@ -122,7 +124,8 @@ TEST(FoldConstants, IfWithKnownCondition) {
     }
     %z = Add(%y, %x)
     return %z, %y
-  })", kSimplify, {F32({2}, {-1, 2})}, env.ctx);
+  })",
+                         kSimplify, {F32({2}, {-1, 2})}, env.ctx);
   EXPECT_EQ(Count(*m, "If"), 0);
   EXPECT_EQ(Count(*m, "Exp"), 0);
   EXPECT_EQ(m->main().output(1)->name(), "y");
@@ -140,11 +143,12 @@ TEST(FoldConstants, IfThatHandsThroughAnOuterValue) {
     }
     %z = Neg(%y)
     return %z
-  })", kSimplify, {F32({2}, {-1, 2})}, env.ctx);
+  })",
+                         kSimplify, {F32({2}, {-1, 2})}, env.ctx);
   EXPECT_EQ(Count(*m, "If"), 0);
 }
 
-TEST(MergeEqualNodes, OnlyEqualBits) {  // N018
+TEST(MergeEqualNodes, OnlyEqualBits) { // N018
   Env env;
   auto m = RunAndCompare(R"(graph (%x: f32[2], %y: f32[2]) {
     %two: f32[] = Constant() {value = dense<2.0>}
@@ -153,7 +157,8 @@ TEST(MergeEqualNodes, OnlyEqualBits) {  // N018
     %b = Mul(%y, %four)
     %z = Add(%a, %b)
     return %z
-  })", kSimplify, {F32({2}, {2, 4}), F32({2}, {1, 3})}, env.ctx);
+  })",
+                         kSimplify, {F32({2}, {2, 4}), F32({2}, {1, 3})}, env.ctx);
   ExpectClose(Eval(*m, {F32({2}, {2, 4}), F32({2}, {1, 3})})[0], {5, 14});
   auto bits = Load(R"(graph (%x: f32[1], %i: i32[1]) {
     %one: f32[1] = Constant() {value = dense<1.0>}
@@ -183,7 +188,7 @@ TEST(MergeEqualNodes, MergesAndKeepsOutputNames) {
   EXPECT_EQ(m->main().output(0)->name(), "b");
 }
 
-TEST(RemoveIdentities, NeutralConstantsThatBroadcastStay) {  // N014
+TEST(RemoveIdentities, NeutralConstantsThatBroadcastStay) { // N014
   Env env;
   auto m = RunAndCompare(R"(graph (%x: f32[4], %z: f32[1,4]) {
     %zeros: f32[3,4] = Constant() {value = splat<0.0>}
@@ -193,12 +198,13 @@ TEST(RemoveIdentities, NeutralConstantsThatBroadcastStay) {  // N014
     %b = Mul(%z, %ones)
     %c = Add(%zero, %x)
     return %a, %b, %c
-  })", kSimplify, {Iota({4}), Iota({1, 4})}, env.ctx);
+  })",
+                         kSimplify, {Iota({4}), Iota({1, 4})}, env.ctx);
   EXPECT_EQ(Count(*m, "Add"), 1);
   EXPECT_EQ(Count(*m, "Mul"), 1);
 }
 
-TEST(RemoveIdentities, ConsecutiveTransposes) {  // N016
+TEST(RemoveIdentities, ConsecutiveTransposes) { // N016
   Env env;
   auto m = RunAndCompare(R"(graph (%x: f32[2,3,4], %y: f32[2,3,5]) {
     %a = Transpose(%x) {perm = [1, 0, 2]}
@@ -208,14 +214,15 @@ TEST(RemoveIdentities, ConsecutiveTransposes) {  // N016
     %e = Transpose(%a) {perm = [1, 0, 2]}
     %f = Neg(%e)
     return %b, %d, %f
-  })", kSimplify, {Iota({2, 3, 4}), Iota({2, 3, 5})}, env.ctx);
+  })",
+                         kSimplify, {Iota({2, 3, 4}), Iota({2, 3, 5})}, env.ctx);
   ASSERT_EQ(Count(*m, "Transpose"), 2) << Text(*m);
   EXPECT_EQ(m->main().output(0)->def()->attrs().Ints("perm"), llvm::ArrayRef<int64_t>({1, 2, 0}));
   EXPECT_EQ(m->main().output(1)->def()->attrs().Ints("perm"), llvm::ArrayRef<int64_t>({2, 0, 1}));
   EXPECT_EQ(m->main().output(0)->type().shape().static_dims(), (Dims{3, 4, 2}));
 }
 
-TEST(RemoveIdentities, CastThenMulByOne) {  // N020
+TEST(RemoveIdentities, CastThenMulByOne) { // N020
   Env env;
   auto m = RunAndCompare(R"(graph (%x: f32[2], %z: f32[2]) {
     %one: f32[] = Constant() {value = dense<1.0>}
@@ -224,19 +231,21 @@ TEST(RemoveIdentities, CastThenMulByOne) {  // N020
     %d = Div(%one, %x)
     %w = Mul(%d, %z)
     return %y, %w
-  })", kSimplify, {F32({2}, {2, 4}), F32({2}, {1, 3})}, env.ctx);
+  })",
+                         kSimplify, {F32({2}, {2, 4}), F32({2}, {1, 3})}, env.ctx);
   EXPECT_EQ(Count(*m, "Cast"), 0);
   EXPECT_EQ(Count(*m, "Mul"), 1);
 }
 
-TEST(RemoveIdentities, OutputsKeepTheirNames) {  // N023
+TEST(RemoveIdentities, OutputsKeepTheirNames) { // N023
   Env env;
   auto m = RunAndCompare(R"(graph (%x: f32[2]) {
     %y = Identity(%x)
     %a = Add(%x, %x)
     %b = Identity(%a)
     return %y, %a, %b
-  })", kSimplify, {F32({2}, {2, 4})}, env.ctx);
+  })",
+                         kSimplify, {F32({2}, {2, 4})}, env.ctx);
   EXPECT_EQ(Count(*m, "Identity"), 0);
   EXPECT_EQ(m->main().output_names(), (std::vector<std::string>{"y", "a", "b"}));
   EXPECT_EQ(m->main().output(1)->name(), "a");
@@ -250,7 +259,8 @@ TEST(RemoveIdentities, ReversedSliceIsNone) {
     %a: i64[1] = Constant() {value = dense<0>}
     %y = Slice(%x, %s, %e, %a, %s)
     return %y
-  })", kSimplify, {Iota({3})}, env.ctx);
+  })",
+                         kSimplify, {Iota({3})}, env.ctx);
   EXPECT_EQ(Count(*m, "Slice"), 1);
 }
 
@@ -265,19 +275,23 @@ TEST(RemoveIdentities, ViewsOfViews) {
     %d = Reshape(%c, %t)
     %y = Neg(%d)
     return %c, %y
-  })", kSimplify, {Iota({2, 3, 4})}, env.ctx);
+  })",
+                         kSimplify, {Iota({2, 3, 4})}, env.ctx);
   EXPECT_EQ(Count(*m, "Reshape"), 1);
   EXPECT_EQ(Count(*m, "Unsqueeze"), 0);
 }
 
-TEST(RemoveIdentities, OperandOrderStays) {  // N017
+TEST(RemoveIdentities, OperandOrderStays) { // N017
   Env env;
-  auto m = RunAndCompare(R"(graph (%x: f32[1]) {
+  auto m =
+      RunAndCompare(R"(graph (%x: f32[1]) {
     %one: f32[] = Constant() {value = dense<1.0>}
     %a = Add(%x, %one)
     %y = Sub(%x, %a)
     return %y
-  })", {"fold-constants", "remove-identities", "merge-equal-nodes", "fold-affine", "form-activations"}, {F32({1}, {5})}, env.ctx);
+  })",
+                    {"fold-constants", "remove-identities", "merge-equal-nodes", "fold-affine", "form-activations"},
+                    {F32({1}, {5})}, env.ctx);
   ExpectClose(Eval(*m, {F32({1}, {5})})[0], {-1});
 }
 
@@ -294,11 +308,12 @@ TEST(MergeClips, Chains) {
     %d = Relu(%x)
     %e = Clip(%d, %m1, %two)
     return %a, %c, %e, %d
-  })", {"merge-clips", "eliminate-dead-nodes"}, {F32({7}, {-9, -1, 0, 1, 3, 6, 9})}, env.ctx);
+  })",
+                         {"merge-clips", "eliminate-dead-nodes"}, {F32({7}, {-9, -1, 0, 1, 3, 6, 9})}, env.ctx);
   EXPECT_EQ(Count(*m, "Min") + Count(*m, "Max"), 0);
   EXPECT_EQ(Count(*m, "Clip"), 3);
   EXPECT_EQ(Count(*m, "Relu"), 1) << "an output stays";
 }
 
-}  // namespace
-}  // namespace npuc::testing
+} // namespace
+} // namespace npuc::testing

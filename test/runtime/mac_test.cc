@@ -1,5 +1,5 @@
-// CONV and MATMUL: fast paths against the element-by-element reference over random shapes, and both against hand arithmetic.
-// Designated initialisers leave out what keeps its default.
+// CONV and MATMUL: fast paths against the element-by-element reference over random shapes, and both against hand
+// arithmetic. Designated initialisers leave out what keeps its default.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 #include "backend/isa/commands.h"
@@ -10,60 +10,79 @@ namespace {
 
 using isa::MicroKind;
 
-void WriteTable(Bench& b, const isa::Address& at, int64_t channels, bool is_float, bool zero_points) {
+void WriteTable(Bench &b, const isa::Address &at, int64_t channels, bool is_float, bool zero_points) {
   for (int64_t c = 0; c < channels; ++c) {
-    uint8_t* p = b.memory.At(at) + c * isa::kTableEntryBytes;
-    const float bias = static_cast<float>(b.Int(-300, 300)) / 64.0f, scale = is_float ? 1.0f : static_cast<float>(b.Int(1, 100)) / 20000.0f;
+    uint8_t *p = b.memory.At(at) + c * isa::kTableEntryBytes;
+    const float bias = static_cast<float>(b.Int(-300, 300)) / 64.0f,
+                scale = is_float ? 1.0f : static_cast<float>(b.Int(1, 100)) / 20000.0f;
     const int64_t whole = b.Int(-20000, 20000);
     const int32_t zw = zero_points ? static_cast<int32_t>(b.Int(-5, 5)) : 0;
     std::memcpy(p, &whole, 8);
-    if (is_float) std::memcpy(p, &bias, 4);
+    if (is_float)
+      std::memcpy(p, &bias, 4);
     std::memcpy(p + 8, &scale, 4);
     std::memcpy(p + 12, &zw, 4);
   }
 }
 
-isa::Address RandomBytes(Bench& b, int64_t bytes) {
+isa::Address RandomBytes(Bench &b, int64_t bytes) {
   const isa::Address a = b.Allocate(bytes);
-  for (int64_t i = 0; i < bytes; ++i) b.memory.At(a)[i] = static_cast<uint8_t>(b.Int(0, 255));
+  for (int64_t i = 0; i < bytes; ++i)
+    b.memory.At(a)[i] = static_cast<uint8_t>(b.Int(0, 255));
   return a;
 }
-isa::Address RandomWeights(Bench& b, DType t, int64_t count) {
-  if (t == DType::I4) return RandomBytes(b, (count + 1) / 2);
+isa::Address RandomWeights(Bench &b, DType t, int64_t count) {
+  if (t == DType::I4)
+    return RandomBytes(b, (count + 1) / 2);
   const isa::Address a = b.Allocate(count * ByteSize(t));
-  for (int64_t i = 0; i < count; ++i) WriteInt(b.memory.At(a) + i * ByteSize(t), t, b.Bits(t, false));
+  for (int64_t i = 0; i < count; ++i)
+    WriteInt(b.memory.At(a) + i * ByteSize(t), t, b.Bits(t, false));
   return a;
 }
 
 // A random legal chain that ends in `out`.
-isa::MicroOps RandomStage(Bench& b, const isa::View& out, std::array<isa::StageOperand, 2>& operands) {
+isa::MicroOps RandomStage(Bench &b, const isa::View &out, std::array<isa::StageOperand, 2> &operands) {
   isa::MicroOps ops{{.kind = MicroKind::Scale}};
   const auto operand = [&](int i) {
     const DType t = b.Pick({DType::I8, DType::U8, DType::F16, DType::I16});
     isa::View v = b.View(t, out.n, out.h, out.w, out.c);
     b.Fill(v);
-    if (b.Coin()) v.stride_h = 0;
-    if (b.Coin()) v.stride_w = 0;
-    if (v.c_block == 1 && b.Coin()) v.stride_c1 = 0;
+    if (b.Coin())
+      v.stride_h = 0;
+    if (b.Coin())
+      v.stride_w = 0;
+    if (v.c_block == 1 && b.Coin())
+      v.stride_c1 = 0;
     operands[i] = {v, b.Quant(t)};
   };
   if (b.Coin()) {
     operand(0);
-    ops.push_back({.kind = b.Pick({MicroKind::Add, MicroKind::Sub, MicroKind::Mul, MicroKind::PRelu}), .operand = 0, .reversed = b.Coin()});
+    ops.push_back({.kind = b.Pick({MicroKind::Add, MicroKind::Sub, MicroKind::Mul, MicroKind::PRelu}),
+                   .operand = 0,
+                   .reversed = b.Coin()});
   }
-  if (b.Coin()) ops.push_back({.kind = MicroKind::Clamp, .a = -1.5f, .b = 6.0f});
-  if (b.Coin()) ops.push_back({.kind = MicroKind::Act, .fn = b.Pick({isa::ElemFn::Sigmoid, isa::ElemFn::HardSwish, isa::ElemFn::LeakyRelu, isa::ElemFn::Mish}), .a = 0.1f});
-  if (IsFloat(out.dtype) && b.Coin()) return ops;
+  if (b.Coin())
+    ops.push_back({.kind = MicroKind::Clamp, .a = -1.5f, .b = 6.0f});
+  if (b.Coin())
+    ops.push_back(
+        {.kind = MicroKind::Act,
+         .fn = b.Pick({isa::ElemFn::Sigmoid, isa::ElemFn::HardSwish, isa::ElemFn::LeakyRelu, isa::ElemFn::Mish}),
+         .a = 0.1f});
+  if (IsFloat(out.dtype) && b.Coin())
+    return ops;
   const DType q = IsFloat(out.dtype) ? b.Pick({DType::I8, DType::U8}) : out.dtype;
   const isa::Quant quant = b.Quant(q);
   ops.push_back({.kind = MicroKind::Quantise, .requant = b.Coin(), .dtype = q, .quant = quant});
-  if (ByteSize(q) == 1 && b.Coin()) ops.push_back({.kind = MicroKind::Lut, .lut = RandomBytes(b, 256)});
-  if (b.Coin()) ops.push_back({.kind = MicroKind::ClampQ, .a = 2, .b = 60});
+  if (ByteSize(q) == 1 && b.Coin())
+    ops.push_back({.kind = MicroKind::Lut, .lut = RandomBytes(b, 256)});
+  if (b.Coin())
+    ops.push_back({.kind = MicroKind::ClampQ, .a = 2, .b = 60});
   if (IsFloat(out.dtype) || b.Coin()) {
     ops.push_back({.kind = MicroKind::Dequantise, .quant = quant});
     operand(1);
     ops.push_back({.kind = MicroKind::Add, .operand = 1});
-    if (!IsFloat(out.dtype)) ops.push_back({.kind = MicroKind::Quantise, .dtype = out.dtype, .quant = b.Quant(out.dtype)});
+    if (!IsFloat(out.dtype))
+      ops.push_back({.kind = MicroKind::Quantise, .dtype = out.dtype, .quant = b.Quant(out.dtype)});
   }
   return ops;
 }
@@ -72,16 +91,21 @@ struct Types {
   DType x, w, out;
   isa::AccType acc;
 };
-Types RandomTypes(Bench& b) {
+Types RandomTypes(Bench &b) {
   switch (b.Int(0, 4)) {
-    case 0: return {DType::F16, b.Pick({DType::F16, DType::I8}), b.Pick({DType::F16, DType::I8}), isa::AccType::F32};
-    case 1: return {DType::I16, b.Pick({DType::I8, DType::I16, DType::I4}), b.Pick({DType::I16, DType::I8}), isa::AccType::I48};
-    case 2: return {DType::I8, b.Pick({DType::I8, DType::U8, DType::I16}), DType::I8, isa::AccType::I48};
-    default: return {b.Pick({DType::I8, DType::U8}), b.Pick({DType::I8, DType::U8, DType::I4}), b.Pick({DType::I8, DType::U8, DType::I16, DType::F16}), isa::AccType::I32};
+  case 0:
+    return {DType::F16, b.Pick({DType::F16, DType::I8}), b.Pick({DType::F16, DType::I8}), isa::AccType::F32};
+  case 1:
+    return {DType::I16, b.Pick({DType::I8, DType::I16, DType::I4}), b.Pick({DType::I16, DType::I8}), isa::AccType::I48};
+  case 2:
+    return {DType::I8, b.Pick({DType::I8, DType::U8, DType::I16}), DType::I8, isa::AccType::I48};
+  default:
+    return {b.Pick({DType::I8, DType::U8}), b.Pick({DType::I8, DType::U8, DType::I4}),
+            b.Pick({DType::I8, DType::U8, DType::I16, DType::F16}), isa::AccType::I32};
   }
 }
 
-isa::Command RandomConv(Bench& b) {
+isa::Command RandomConv(Bench &b) {
   isa::Conv c;
   const Types t = RandomTypes(b);
   c.mode = b.Pick({isa::ConvMode::Dense, isa::ConvMode::Dense, isa::ConvMode::Depthwise, isa::ConvMode::Grouped});
@@ -90,8 +114,10 @@ isa::Command RandomConv(Bench& b) {
   c.pad_top = b.Int(0, 3), c.pad_left = b.Int(0, 3), c.pad_bottom = b.Int(0, 3), c.pad_right = b.Int(0, 3);
   const int64_t kh = (c.kernel_h - 1) * c.dilation_h + 1, kw = (c.kernel_w - 1) * c.dilation_w + 1;
   const int64_t n = b.Int(1, 2), ih = b.Int(1, 9), iw = b.Int(1, b.Int(0, 4) ? 14 : 120);
-  const int64_t oh = (ih + c.pad_top + c.pad_bottom - kh) / c.stride_h + 1, ow = (iw + c.pad_left + c.pad_right - kw) / c.stride_w + 1;
-  if (ih + c.pad_top + c.pad_bottom < kh || iw + c.pad_left + c.pad_right < kw) return RandomConv(b);
+  const int64_t oh = (ih + c.pad_top + c.pad_bottom - kh) / c.stride_h + 1,
+                ow = (iw + c.pad_left + c.pad_right - kw) / c.stride_w + 1;
+  if (ih + c.pad_top + c.pad_bottom < kh || iw + c.pad_left + c.pad_right < kw)
+    return RandomConv(b);
   int64_t ic = b.Int(1, 40), oc = b.Int(1, 40);
   const int64_t c2 = b.geometry.c2(t.x), obs = b.geometry.oc;
   int64_t weights = 0;
@@ -109,7 +135,8 @@ isa::Command RandomConv(Bench& b) {
   c.in = b.View(t.x, n, ih, iw, ic, true);
   b.Fill(c.in);
   c.out = b.View(t.out, n, oh, ow, oc);
-  c.in_zero = IsFloat(t.x) || t.x == DType::I16 ? 0 : static_cast<int32_t>(t.x == DType::U8 ? b.Int(100, 140) : b.Int(-20, 20));
+  c.in_zero =
+      IsFloat(t.x) || t.x == DType::I16 ? 0 : static_cast<int32_t>(t.x == DType::U8 ? b.Int(100, 140) : b.Int(-20, 20));
   c.acc = t.acc;
   c.weight_dtype = t.w;
   c.weights = RandomWeights(b, t.w, weights);
@@ -123,9 +150,11 @@ TEST(Conv, FastEqualsReference) {
   for (uint32_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
     Bench b(seed);
-    if (b.Int(0, 3) == 0) b.geometry.oc = b.Pick({8, 32});
+    if (b.Int(0, 3) == 0)
+      b.geometry.oc = b.Pick({8, 32});
     b.Compare(RandomConv(b), b.Coin() ? 1 : 3);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
@@ -139,20 +168,36 @@ TEST(Conv, AccumulatesOverInputSlices) {
     for (int i = 0; i < 3; ++i) {
       isa::Conv part = conv;
       part.accumulate = i == 0 ? isa::Accumulate::Start : i == 1 ? isa::Accumulate::Continue : isa::Accumulate::Finish;
-      if (i < 2) part.stage.clear();
+      if (i < 2)
+        part.stage.clear();
       chain.push_back({.engine = isa::Engine::MXU, .body = part});
     }
     b.CompareAll(chain, 2);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
-// Input channels in two slices at a block boundary: the f32 chain goes on where it stopped, so the bits equal one command's.
+// Input channels in two slices at a block boundary: the f32 chain goes on where it stopped, so the bits equal one
+// command's.
 TEST(Conv, SlicesOfInputChannelsGiveTheSameHalfBits) {
   for (const DType w : {DType::F16, DType::I8}) {
     Bench b(7);
     isa::Conv c;
-    c.in = isa::View{{isa::Region::Sram, 0, 0}, DType::F16, isa::Tail::Keep, 1, 5, 6, 24, 8, 0, 3 * 5 * 6 * 16, 5 * 6 * 16, 6 * 16, 16, 0};
+    c.in = isa::View{{isa::Region::Sram, 0, 0},
+                     DType::F16,
+                     isa::Tail::Keep,
+                     1,
+                     5,
+                     6,
+                     24,
+                     8,
+                     0,
+                     3 * 5 * 6 * 16,
+                     5 * 6 * 16,
+                     6 * 16,
+                     16,
+                     0};
     c.in.address = b.Allocate(c.in.stride_n);
     b.Fill(c.in);
     c.out = c.in;
@@ -184,13 +229,14 @@ TEST(Conv, SlicesOfInputChannelsGiveTheSameHalfBits) {
   }
 }
 
-isa::Command RandomMatMul(Bench& b) {
+isa::Command RandomMatMul(Bench &b) {
   isa::MatMul c;
   const Types t = RandomTypes(b);
   const int64_t n = b.Int(1, 3), h = b.Int(1, 3), m = b.Int(1, 60), k = b.Int(1, 70), cols = b.Int(1, 50);
   c.a = b.View(t.x, n, h, m, k, true);
   b.Fill(c.a);
-  if (b.Int(0, 3) == 0) c.a.stride_n = 0;
+  if (b.Int(0, 3) == 0)
+    c.a.stride_n = 0;
   c.out = b.View(t.out, n, h, m, cols);
   c.a_zero = IsFloat(t.x) || t.x == DType::I16 ? 0 : static_cast<int32_t>(b.Int(-20, 20));
   c.acc = t.acc;
@@ -199,8 +245,10 @@ isa::Command RandomMatMul(Bench& b) {
     c.transposed_b = b.Coin();
     c.b = c.transposed_b ? b.View(w, n, h, cols, k, true) : b.View(w, n, h, k, cols, true);
     b.Fill(c.b);
-    if (b.Coin()) c.b.stride_n = 0;
-    if (b.Coin()) c.b.stride_h = 0;
+    if (b.Coin())
+      c.b.stride_n = 0;
+    if (b.Coin())
+      c.b.stride_h = 0;
     c.b_zero = IsFloat(w) || w == DType::I16 ? 0 : static_cast<int32_t>(b.Int(-9, 9));
     c.weight_dtype = w;
   } else {
@@ -219,11 +267,13 @@ TEST(MatMul, FastEqualsReference) {
     SCOPED_TRACE(seed);
     Bench b(seed + 5000);
     b.Compare(RandomMatMul(b), b.Coin() ? 1 : 3);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
-// By hand: x = {10, 20} - 5, w = {3, -2} - 1, bias 7: 5*2 + 15*(-3) + 7 = -28; scale 0.5 -> -14; quantised with z 3 -> -11.
+// By hand: x = {10, 20} - 5, w = {3, -2} - 1, bias 7: 5*2 + 15*(-3) + 7 = -28; scale 0.5 -> -14; quantised with z 3 ->
+// -11.
 TEST(MatMul, HandArithmetic) {
   for (const bool reference : {true, false}) {
     Bench b(1, 4096);
@@ -241,10 +291,12 @@ TEST(MatMul, HandArithmetic) {
     std::memcpy(b.memory.At(c.table) + 8, &scale, 4);
     std::memcpy(b.memory.At(c.table) + 12, &zw, 4);
     c.a_zero = 5;
-    c.stage = {{.kind = MicroKind::Scale}, {.kind = MicroKind::Quantise, .requant = true, .dtype = DType::I8, .quant = {1.0f, 3}}};
+    c.stage = {{.kind = MicroKind::Scale},
+               {.kind = MicroKind::Quantise, .requant = true, .dtype = DType::I8, .quant = {1.0f, 3}}};
     ExecuteMatMul(c, {b.memory, b.geometry, nullptr, reference, false, &b.workspace});
     EXPECT_EQ(static_cast<int8_t>(b.memory.At(c.out.address)[0]), -11);
-    for (int i = 1; i < 16; ++i) EXPECT_EQ(b.memory.At(c.out.address)[i], 3) << i;  // the filled tail
+    for (int i = 1; i < 16; ++i)
+      EXPECT_EQ(b.memory.At(c.out.address)[i], 3) << i; // the filled tail
   }
 }
 
@@ -255,7 +307,8 @@ TEST(MatMul, RequantisingTiesGoToEven) {
   c.a = isa::View{b.Allocate(256), DType::I8, isa::Tail::Keep, 1, 1, 5, 1, 16, 0, 80, 80, 80, 16, 0};
   c.out = isa::View{b.Allocate(256), DType::I8, isa::Tail::Keep, 1, 1, 5, 1, 16, 0, 80, 80, 80, 16, 0};
   const int8_t in[] = {1, 3, 5, -1, -3}, want[] = {0, 2, 2, 0, -2};
-  for (int i = 0; i < 5; ++i) b.memory.At(c.a.address)[i * 16] = static_cast<uint8_t>(in[i]);
+  for (int i = 0; i < 5; ++i)
+    b.memory.At(c.a.address)[i * 16] = static_cast<uint8_t>(in[i]);
   c.weights = b.Allocate(256);
   b.memory.At(c.weights)[0] = 1;
   c.table = b.Allocate(16);
@@ -263,8 +316,9 @@ TEST(MatMul, RequantisingTiesGoToEven) {
   std::memcpy(b.memory.At(c.table) + 8, &scale, 4);
   c.stage = {{.kind = MicroKind::Scale}, {.kind = MicroKind::Quantise, .requant = true, .dtype = DType::I8}};
   ExecuteMatMul(c, {b.memory, b.geometry, nullptr, false, false, &b.workspace});
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(static_cast<int8_t>(b.memory.At(c.out.address)[i * 16]), want[i]) << i;
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(static_cast<int8_t>(b.memory.At(c.out.address)[i * 16]), want[i]) << i;
 }
 
-}  // namespace
-}  // namespace npuc::runtime
+} // namespace
+} // namespace npuc::runtime

@@ -22,7 +22,8 @@ inline isa::Command Copy(isa::Engine e, isa::View from, isa::View to, std::array
 // f16[16] -> f16[16]: LD x, VPU y = max(x, 0) + 1 in two commands, ST y.
 inline isa::Stream ReluPlusOne(isa::Address x, isa::Address y) {
   using isa::Engine;
-  const isa::View sx = Line(isa::Region::Sram, 0, 0, DType::F16, 16), st = Line(isa::Region::Sram, 0, 64, DType::F16, 16);
+  const isa::View sx = Line(isa::Region::Sram, 0, 0, DType::F16, 16),
+                  st = Line(isa::Region::Sram, 0, 64, DType::F16, 16);
   const isa::View sy = Line(isa::Region::Sram, 0, 128, DType::F16, 16);
   isa::Elem relu{.fn = isa::ElemFn::Max, .out = st};
   relu.in[0] = sx;
@@ -48,7 +49,9 @@ inline container::ModelFile EmptyModel() {
   m.sram_bytes = 4096;
   return m;
 }
-inline container::IoTensor Half16(std::string name) { return {.name = std::move(name), .type = Type::Tensor(DType::F16, Shape{16}), .bytes = 32}; }
+inline container::IoTensor Half16(std::string name) {
+  return {.name = std::move(name), .type = Type::Tensor(DType::F16, Shape{16}), .bytes = 32};
+}
 
 inline container::ModelFile NpuModel() {
   container::ModelFile m = EmptyModel();
@@ -66,16 +69,19 @@ inline container::ModelFile NpuThenHostModel() {
   m.arena_bytes = 64;
   m.steps.push_back(container::NpuStep{ReluPlusOne({isa::Region::Io, 0, 0}, {isa::Region::Arena, 0, 0})});
   Module module;
-  Value* y = module.main().AddInput("y", Type::Tensor(DType::F16, Shape{16}));
+  Value *y = module.main().AddInput("y", Type::Tensor(DType::F16, Shape{16}));
   Tensor w = Tensor::Allocate(DType::F16, {32});
-  for (int i = 0; i < 32; ++i) w.mutable_data<uint16_t>()[i] = static_cast<uint16_t>(0x3c00 + i);
-  Value* c = module.main().AddConstant(w, "w");
-  Node* concat = module.main().AddNode(LookupOp("", "Concat"), {y, c}, 1, {}, nullptr, {"z"});
+  for (int i = 0; i < 32; ++i)
+    w.mutable_data<uint16_t>()[i] = static_cast<uint16_t>(0x3c00 + i);
+  Value *c = module.main().AddConstant(w, "w");
+  Node *concat = module.main().AddNode(LookupOp("", "Concat"), {y, c}, 1, {}, nullptr, {"z"});
   concat->attrs().Set("axis", int64_t{0});
   concat->result()->set_type(Type::Tensor(DType::F16, Shape{48}));
   module.main().AddOutput(concat->result());
   container::HostStep host;
-  host.ir = PrintWithExternal(module, [](const Tensor& t) -> std::optional<ExternalRange> { return ExternalRange{64, t.num_stored_bytes()}; });
+  host.ir = PrintWithExternal(module, [](const Tensor &t) -> std::optional<ExternalRange> {
+    return ExternalRange{64, t.num_stored_bytes()};
+  });
   host.inputs = {{.name = "y", .type = y->type(), .address = {isa::Region::Arena, 0, 0}}};
   host.outputs = {{.name = "z", .type = m.outputs[0].type, .address = {isa::Region::Io, 1, 0}}};
   host.nodes = {{.op = "Concat", .origins = {2}}};
@@ -97,8 +103,8 @@ inline container::ModelFile FreeShapeModel() {
   m.outputs = {{.name = "y", .type = type, .slot = 1}};
   m.num_slots = 2;
   Module module;
-  Value* x = module.main().AddInput("x", type);
-  Node* add = module.main().AddNode(LookupOp("", "Add"), {x, x}, 1, {}, nullptr, {"y"});
+  Value *x = module.main().AddInput("x", type);
+  Node *add = module.main().AddNode(LookupOp("", "Add"), {x, x}, 1, {}, nullptr, {"y"});
   add->result()->set_type(type);
   module.main().AddOutput(add->result());
   container::HostStep host;
@@ -110,4 +116,4 @@ inline container::ModelFile FreeShapeModel() {
   return m;
 }
 
-}  // namespace npuc::runtime
+} // namespace npuc::runtime

@@ -1,4 +1,5 @@
-// Models from load to results: in-place buffers, host steps, free shapes, checked mode, every kind of refusal, the C interface.
+// Models from load to results: in-place buffers, host steps, free shapes, checked mode, every kind of refusal, the C
+// interface.
 #include "test/runtime/model_fixture.h"
 
 #include <unistd.h>
@@ -22,14 +23,19 @@ std::shared_ptr<const Model> MustLoad(container::ModelFile file) {
 std::vector<uint16_t> Halves(std::initializer_list<float> v) {
   std::vector<uint16_t> h(16);
   size_t i = 0;
-  for (float f : v) h[i++] = FloatToHalf(f);
+  for (float f : v)
+    h[i++] = FloatToHalf(f);
   return h;
 }
 
 TEST(Session, RunsInTheCallersBuffers) {
   auto model = MustLoad(NpuModel());
   ASSERT_TRUE(model);
-  for (const SessionOptions& o : {SessionOptions{.threads = 1}, {.threads = 2}, {.threads = 1, .checked = true}, {.threads = 1, .reference = true}, {.threads = 1, .eager = true}}) {
+  for (const SessionOptions &o : {SessionOptions{.threads = 1},
+                                  {.threads = 2},
+                                  {.threads = 1, .checked = true},
+                                  {.threads = 1, .reference = true},
+                                  {.threads = 1, .eager = true}}) {
     Session s(model, o);
     auto x = Halves({-1, 2, 0.5f}), y = Halves({});
     ASSERT_TRUE(s.BindInput(0, x.data(), 32).ok());
@@ -38,10 +44,10 @@ TEST(Session, RunsInTheCallersBuffers) {
     EXPECT_EQ(HalfToFloat(y[0]), 1);
     EXPECT_EQ(HalfToFloat(y[1]), 3);
     EXPECT_EQ(HalfToFloat(y[2]), 1.5f);
-    x[0] = FloatToHalf(7);  // the same buffers again, other contents
+    x[0] = FloatToHalf(7); // the same buffers again, other contents
     ASSERT_TRUE(s.Run().ok());
     EXPECT_EQ(HalfToFloat(y[0]), 8);
-    EXPECT_EQ(s.Output(0).tensor()->bytes(), reinterpret_cast<const uint8_t*>(y.data()));
+    EXPECT_EQ(s.Output(0).tensor()->bytes(), reinterpret_cast<const uint8_t *>(y.data()));
   }
 }
 
@@ -56,7 +62,8 @@ TEST(Session, HostStepsReadTheArenaAndMappedConstants) {
   ASSERT_EQ(out.tensor()->dims(), llvm::ArrayRef<int64_t>({48}));
   EXPECT_EQ(out.tensor()->AsDouble(0), 1);
   EXPECT_EQ(out.tensor()->AsDouble(1), 3);
-  for (int i = 0; i < 32; ++i) EXPECT_EQ(out.tensor()->data<uint16_t>()[16 + i], 0x3c00 + i);
+  for (int i = 0; i < 32; ++i)
+    EXPECT_EQ(out.tensor()->data<uint16_t>()[16 + i], 0x3c00 + i);
   ASSERT_EQ(s.step_seconds().size(), 2u);
   EXPECT_GT(s.step_seconds()[1], 0);
 }
@@ -67,12 +74,14 @@ TEST(Session, FreeShapesArriveAndLeaveAsValues) {
   Session s(model, {.threads = 1});
   for (const int64_t n : {3, 5, 0}) {
     Tensor x = Tensor::Allocate(DType::F32, {n});
-    for (int64_t i = 0; i < n; ++i) x.mutable_data<float>()[i] = static_cast<float>(i);
+    for (int64_t i = 0; i < n; ++i)
+      x.mutable_data<float>()[i] = static_cast<float>(i);
     ASSERT_TRUE(s.SetInput(0, x).ok());
     ASSERT_TRUE(s.Run().ok());
     const EvalValue y = s.Output(0);
     ASSERT_EQ(y.tensor()->num_elements(), n);
-    for (int64_t i = 0; i < n; ++i) EXPECT_EQ(y.tensor()->AsDouble(i), 2.0 * static_cast<double>(i));
+    for (int64_t i = 0; i < n; ++i)
+      EXPECT_EQ(y.tensor()->AsDouble(i), 2.0 * static_cast<double>(i));
   }
 }
 
@@ -94,8 +103,8 @@ TEST(Session, RefusesInputsThatDoNotFit) {
 // The second half of what ELEM reads was never loaded: legal to the verifier, wrong at run time.
 TEST(Session, CheckedModeFindsUninitialisedReads) {
   container::ModelFile m = NpuModel();
-  auto& stream = std::get<container::NpuStep>(m.steps[0]).stream;
-  isa::Dma& load = std::get<isa::Dma>(stream[0].body);
+  auto &stream = std::get<container::NpuStep>(m.steps[0]).stream;
+  isa::Dma &load = std::get<isa::Dma>(stream[0].body);
   load.src.c = load.dst.c = 8;
   auto model = MustLoad(std::move(m));
   ASSERT_TRUE(model);
@@ -114,8 +123,8 @@ TEST(Session, CheckedModeFindsUninitialisedReads) {
 
 TEST(Session, CheckedModeWantsWholeOutputs) {
   container::ModelFile m = NpuModel();
-  auto& stream = std::get<container::NpuStep>(m.steps[0]).stream;
-  isa::Dma& store = std::get<isa::Dma>(stream[3].body);
+  auto &stream = std::get<container::NpuStep>(m.steps[0]).stream;
+  isa::Dma &store = std::get<isa::Dma>(stream[3].body);
   store.src.c = store.dst.c = 8;
   Session s(MustLoad(std::move(m)), {.threads = 1, .checked = true});
   auto x = Halves({1});
@@ -153,7 +162,7 @@ TEST(Replay, FollowsWaitsInTwoOrders) {
   EXPECT_EQ(*ReplayOrder(s), (std::vector<uint32_t>{0, 1, 2, 3, 4}));
   EXPECT_EQ(*ReplayOrder(s, true), (std::vector<uint32_t>{0, 1, 2, 3, 4}));
   isa::Stream two = s;
-  two.insert(two.begin() + 3, two[0]);  // a second load that waits for nothing
+  two.insert(two.begin() + 3, two[0]); // a second load that waits for nothing
   EXPECT_EQ(*ReplayOrder(two), (std::vector<uint32_t>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(*ReplayOrder(two, true), (std::vector<uint32_t>{0, 3, 1, 2, 4, 5}));
 }
@@ -161,7 +170,7 @@ TEST(Replay, FollowsWaitsInTwoOrders) {
 TEST(Profile, LayersSumToTheTotal) {
   auto model = MustLoad(NpuModel());
   const Profile p = ModelledProfile(*model);
-  EXPECT_GT(p.cycles, 250);  // the latencies of a load and a store
+  EXPECT_GT(p.cycles, 250); // the latencies of a load and a store
   EXPECT_EQ(p.layer_cycles[0], p.cycles);
   EXPECT_EQ(p.ddr_read_bytes, 64);
   EXPECT_EQ(p.ddr_write_bytes, 64);
@@ -169,7 +178,7 @@ TEST(Profile, LayersSumToTheTotal) {
   EXPECT_NE(TraceJson(*model, {}).find("\"MXU\""), std::string::npos);
 }
 
-std::string FileBytes(const std::string& path) {
+std::string FileBytes(const std::string &path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -178,9 +187,9 @@ TEST(CApi, LoadsRunsAndExplains) {
   const std::string path = testing::TempDir() + "npuc_capi.bin";
   ASSERT_TRUE(container::WriteModelFile(NpuThenHostModel(), path).ok());
   const std::string bytes = FileBytes(path);
-  npu_model* from_file = nullptr;
+  npu_model *from_file = nullptr;
   ASSERT_EQ(npu_model_load(path.c_str(), &from_file), NPU_OK) << npu_last_error();
-  npu_model* model = nullptr;
+  npu_model *model = nullptr;
   ASSERT_EQ(npu_model_load_memory(bytes.data(), bytes.size(), &model), NPU_OK) << npu_last_error();
   npu_model_free(from_file);
   unlink(path.c_str());
@@ -197,9 +206,9 @@ TEST(CApi, LoadsRunsAndExplains) {
   EXPECT_EQ(npu_model_find_output(model, "z"), 0);
   EXPECT_EQ(npu_model_find_output(model, "x"), -1);
 
-  npu_session* session = nullptr;
+  npu_session *session = nullptr;
   ASSERT_EQ(npu_session_create(model, nullptr, &session), NPU_OK);
-  npu_model_free(model);  // the session keeps it
+  npu_model_free(model); // the session keeps it
   EXPECT_EQ(npu_session_run(session), 701);
   EXPECT_NE(std::string(npu_last_error()).find("input 'x'"), std::string::npos) << npu_last_error();
   auto x = Halves({-1, 2});
@@ -221,11 +230,14 @@ TEST(CApi, LoadsRunsAndExplains) {
 }
 
 TEST(CApi, RefusesWhatIsNoBinary) {
-  npu_model* model = nullptr;
+  npu_model *model = nullptr;
   EXPECT_EQ(npu_model_load("/nonexistent/model.bin", &model), 101);
-  EXPECT_EQ(npu_model_load_memory("not a model at all, but long enough to hold a header of 72 bytes ........", 73, &model), 601) << npu_last_error();
+  EXPECT_EQ(
+      npu_model_load_memory("not a model at all, but long enough to hold a header of 72 bytes ........", 73, &model),
+      601)
+      << npu_last_error();
   EXPECT_EQ(model, nullptr);
 }
 
-}  // namespace
-}  // namespace npuc::runtime
+} // namespace
+} // namespace npuc::runtime

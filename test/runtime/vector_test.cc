@@ -1,4 +1,5 @@
-// The vector unit and DMA: fast paths against the element-by-element reference over random shapes, layouts and types, and hand arithmetic.
+// The vector unit and DMA: fast paths against the element-by-element reference over random shapes, layouts and types,
+// and hand arithmetic.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 #include "test/runtime/machine_fixture.h"
@@ -6,17 +7,25 @@
 namespace npuc::runtime {
 namespace {
 
-isa::Command On(isa::Engine e, isa::CommandBody body) { return {.engine = e, .body = std::move(body)}; }
-DType AnyType(Bench& b) { return b.Pick({DType::I8, DType::U8, DType::I16, DType::F16}); }
+isa::Command On(isa::Engine e, isa::CommandBody body) {
+  return {.engine = e, .body = std::move(body)};
+}
+DType AnyType(Bench &b) {
+  return b.Pick({DType::I8, DType::U8, DType::I16, DType::F16});
+}
 
 // Operand of the same dims, some axes broadcast.
-isa::View Operand(Bench& b, DType t, const isa::View& like, bool wild = false) {
+isa::View Operand(Bench &b, DType t, const isa::View &like, bool wild = false) {
   isa::View v = b.View(t, like.n, like.h, like.w, like.c);
   b.Fill(v, wild);
-  if (b.Int(0, 3) == 0) v.stride_n = 0;
-  if (b.Int(0, 3) == 0) v.stride_h = 0;
-  if (b.Int(0, 3) == 0) v.stride_w = 0;
-  if (v.c_block == 1 && b.Coin()) v.stride_c1 = 0;
+  if (b.Int(0, 3) == 0)
+    v.stride_n = 0;
+  if (b.Int(0, 3) == 0)
+    v.stride_h = 0;
+  if (b.Int(0, 3) == 0)
+    v.stride_w = 0;
+  if (v.c_block == 1 && b.Coin())
+    v.stride_c1 = 0;
   return v;
 }
 
@@ -28,20 +37,27 @@ TEST(Elem, FastEqualsReference) {
     c.fn = static_cast<isa::ElemFn>(b.Int(0, static_cast<int>(isa::ElemFn::IsNaN)));
     SCOPED_TRACE(isa::Name(c.fn));
     const DType t = AnyType(b);
-    DType out = b.Int(0, 2) ? t : b.Pick({DType::I8, DType::U8, DType::I16, DType::F16, DType::F32, DType::Bool, DType::I32});
+    DType out =
+        b.Int(0, 2) ? t : b.Pick({DType::I8, DType::U8, DType::I16, DType::F16, DType::F32, DType::Bool, DType::I32});
     c.out = b.View(out, b.Int(1, 2), b.Int(1, 3), b.Int(1, b.Int(0, 6) ? 9 : 500), b.Int(1, b.Int(0, 6) ? 20 : 70));
-    if (c.out.elements() > 20000) continue;
+    if (c.out.elements() > 20000)
+      continue;
     c.out_quant = b.Quant(out);
     for (int i = 0; i < isa::NumOperands(c.fn); ++i) {
       c.scalar[i] = static_cast<float>(b.Int(-30, 30)) / 8;
-      if (b.Int(0, 5) == 0) continue;
-      const DType it = i == 0 && c.fn == isa::ElemFn::Select ? DType::Bool : b.Int(0, 2) ? t : b.Pick({DType::I8, DType::U8, DType::I16, DType::F16, DType::F32, DType::I32, DType::Bool});
+      if (b.Int(0, 5) == 0)
+        continue;
+      const DType it =
+          i == 0 && c.fn == isa::ElemFn::Select ? DType::Bool
+          : b.Int(0, 2)                         ? t
+                        : b.Pick({DType::I8, DType::U8, DType::I16, DType::F16, DType::F32, DType::I32, DType::Bool});
       c.in[i] = Operand(b, it, c.out, true);
       c.in_quant[i] = it == out && b.Coin() ? c.out_quant : b.Quant(it);
     }
     c.imm = {0.25f, 1.5f};
     b.Compare(On(isa::Engine::VPU, c), b.Coin() ? 1 : 3);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
@@ -60,7 +76,8 @@ TEST(Elem, InPlace) {
       c.in_quant[i] = b.Coin() ? c.out_quant : b.Quant(it);
     }
     b.Compare(On(isa::Engine::VPU, c), 2);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
@@ -74,13 +91,16 @@ TEST(Lut, FastEqualsReference) {
     b.Fill(c.in);
     c.out = b.View(t, c.in.n, c.in.h, c.in.w, c.in.c);
     c.table = b.Allocate(1026);
-    for (int i = 0; i < 1026; ++i) b.memory.At(c.table)[i] = static_cast<uint8_t>(b.Int(0, 255));
+    for (int i = 0; i < 1026; ++i)
+      b.memory.At(c.table)[i] = static_cast<uint8_t>(b.Int(0, 255));
     b.Compare(On(isa::Engine::VPU, c), 2);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
-// Knots 0 and 1 are 10 and 13: at f = 64 the value is 11.5, to even 12; knots 13 and 10: 11.5 again; 10 and 11 at 64: 10.5 to 10.
+// Knots 0 and 1 are 10 and 13: at f = 64 the value is 11.5, to even 12; knots 13 and 10: 11.5 again; 10 and 11 at
+// 64: 10.5 to 10.
 TEST(Lut, Int16InterpolatesToEven) {
   Bench b(1, 8192);
   isa::Lut c;
@@ -96,7 +116,8 @@ TEST(Lut, Int16InterpolatesToEven) {
   const int16_t want[] = {12, 12, 10, 13};
   std::memcpy(b.memory.At(c.in.address), in, 8);
   ExecuteLut(c, {b.memory, b.geometry});
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(ReadInt(b.memory.At(c.out.address) + 2 * i, DType::I16), want[i]) << i;
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(ReadInt(b.memory.At(c.out.address) + 2 * i, DType::I16), want[i]) << i;
 }
 
 TEST(Pool, FastEqualsReference) {
@@ -105,24 +126,30 @@ TEST(Pool, FastEqualsReference) {
     Bench b(seed, 1 << 18);
     isa::Pool c;
     c.kind = b.Pick({isa::PoolKind::Max, isa::PoolKind::Average});
-    c.kernel_h = b.Int(1, 4), c.kernel_w = b.Int(1, 4), c.stride_h = b.Int(1, 3), c.stride_w = b.Int(1, 3), c.dilation_h = b.Int(1, 2), c.dilation_w = b.Int(1, 2);
+    c.kernel_h = b.Int(1, 4), c.kernel_w = b.Int(1, 4), c.stride_h = b.Int(1, 3), c.stride_w = b.Int(1, 3),
+    c.dilation_h = b.Int(1, 2), c.dilation_w = b.Int(1, 2);
     c.pad_top = b.Int(0, 2), c.pad_left = b.Int(0, 2), c.pad_bottom = b.Int(0, 2), c.pad_right = b.Int(0, 2);
     c.count_include_pad = b.Coin();
-    const int64_t ih = b.Int(1, 9), iw = b.Int(1, 14), kh = (c.kernel_h - 1) * c.dilation_h + 1, kw = (c.kernel_w - 1) * c.dilation_w + 1;
-    if (ih + c.pad_top + c.pad_bottom < kh || iw + c.pad_left + c.pad_right < kw) continue;
+    const int64_t ih = b.Int(1, 9), iw = b.Int(1, 14), kh = (c.kernel_h - 1) * c.dilation_h + 1,
+                  kw = (c.kernel_w - 1) * c.dilation_w + 1;
+    if (ih + c.pad_top + c.pad_bottom < kh || iw + c.pad_left + c.pad_right < kw)
+      continue;
     const DType t = AnyType(b);
     c.in = b.View(t, b.Int(1, 2), ih, iw, b.Int(1, 40));
     b.Fill(c.in, true);
     const DType out = b.Int(0, 3) ? t : AnyType(b);
-    c.out = b.View(out, c.in.n, (ih + c.pad_top + c.pad_bottom - kh) / c.stride_h + 1, (iw + c.pad_left + c.pad_right - kw) / c.stride_w + 1 + b.Int(0, 1), c.in.c);
+    c.out = b.View(out, c.in.n, (ih + c.pad_top + c.pad_bottom - kh) / c.stride_h + 1,
+                   (iw + c.pad_left + c.pad_right - kw) / c.stride_w + 1 + b.Int(0, 1), c.in.c);
     c.in_quant = b.Quant(t);
     c.out_quant = out == t && b.Coin() ? c.in_quant : b.Quant(out);
     b.Compare(On(isa::Engine::VPU, c), 2);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
-// 2x2 average of {1, 2, 4, 8} with zero point 1: (0 + 1 + 3 + 7) * 0.5 / 4 = 1.375 real; quantised with 0.25: 5.5 -> 6 (even), + 3 = 9.
+// 2x2 average of {1, 2, 4, 8} with zero point 1: (0 + 1 + 3 + 7) * 0.5 / 4 = 1.375 real; quantised with 0.25: 5.5 -> 6
+// (even), + 3 = 9.
 TEST(Pool, AverageByHand) {
   for (const bool reference : {true, false}) {
     Bench b(1, 4096);
@@ -148,24 +175,29 @@ TEST(Reduce, FastEqualsReference) {
     c.kind = static_cast<isa::ReduceKind>(b.Int(0, static_cast<int>(isa::ReduceKind::ArgMin)));
     c.axes = static_cast<uint8_t>(b.Int(1, 15));
     const bool arg = c.kind == isa::ReduceKind::ArgMax || c.kind == isa::ReduceKind::ArgMin;
-    if (arg) c.axes = static_cast<uint8_t>(1 << b.Int(0, 3));
+    if (arg)
+      c.axes = static_cast<uint8_t>(1 << b.Int(0, 3));
     c.select_last = b.Coin();
     const DType t = AnyType(b);
     c.in = b.View(t, b.Int(1, 3), b.Int(1, 5), b.Int(1, 9), b.Int(1, 80));
     b.Fill(c.in, b.Coin());
     const DType out = arg ? DType::I32 : b.Int(0, 2) ? t : b.Pick({DType::F32, DType::I32, DType::F16, DType::I8});
-    c.out = b.View(out, c.axes & 1 ? 1 : c.in.n, c.axes & 2 ? 1 : c.in.h, c.axes & 4 ? 1 : c.in.w, c.axes & 8 ? 1 : c.in.c);
+    c.out =
+        b.View(out, c.axes & 1 ? 1 : c.in.n, c.axes & 2 ? 1 : c.in.h, c.axes & 4 ? 1 : c.in.w, c.axes & 8 ? 1 : c.in.c);
     b.Fill(c.out);
     c.in_quant = b.Quant(t);
     c.out_quant = b.Coin() && !IsFloat(out) ? c.in_quant : b.Quant(out);
-    if (c.kind == isa::ReduceKind::Sum || c.kind == isa::ReduceKind::Max || c.kind == isa::ReduceKind::Min) c.combine = b.Coin();
+    if (c.kind == isa::ReduceKind::Sum || c.kind == isa::ReduceKind::Max || c.kind == isa::ReduceKind::Min)
+      c.combine = b.Coin();
     b.Compare(On(isa::Engine::VPU, c), 2);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
-// Element i goes into partial i mod 16, neighbours meet first: with 1e8 in element 0, -1e8 in element 1 and ones elsewhere, elements 16 and 17
-// are lost in p0 and p1 (f32 has no 1e8 + 1), p0 + p1 = 0, and the 14 partials left sum to 14.
+// Element i goes into partial i mod 16, neighbours meet first: with 1e8 in element 0, -1e8 in element 1 and ones
+// elsewhere, elements 16 and 17 are lost in p0 and p1 (f32 has no 1e8 + 1), p0 + p1 = 0, and the 14 partials left sum
+// to 14.
 TEST(Reduce, SixteenPartialsThenATree) {
   for (const bool reference : {true, false}) {
     Bench b(1, 4096);
@@ -174,7 +206,8 @@ TEST(Reduce, SixteenPartialsThenATree) {
     c.in = isa::View{b.Allocate(128), DType::F32, isa::Tail::Keep, 1, 1, 1, 18, 18, 0, 72, 72, 72, 72, 0};
     c.out = isa::View{b.Allocate(64), DType::F32, isa::Tail::Keep, 1, 1, 1, 1, 1, 0, 4, 4, 4, 4, 0};
     float v[18];
-    for (float& f : v) f = 1;
+    for (float &f : v)
+      f = 1;
     v[0] = 1e8f, v[1] = -1e8f;
     std::memcpy(b.memory.At(c.in.address), v, sizeof(v));
     ExecuteReduce(c, {b.memory, b.geometry, nullptr, reference});
@@ -198,12 +231,15 @@ TEST(Norm, FastEqualsReference) {
     c.in_quant = b.Quant(t);
     c.out_quant = b.Quant(t);
     if (c.kind >= isa::NormKind::Layer) {
-      if (b.Coin()) c.gamma = Operand(b, b.Pick({DType::F16, DType::F32}), c.in);
-      if (b.Coin()) c.beta = Operand(b, b.Pick({DType::F16, DType::F32}), c.in);
+      if (b.Coin())
+        c.gamma = Operand(b, b.Pick({DType::F16, DType::F32}), c.in);
+      if (b.Coin())
+        c.beta = Operand(b, b.Pick({DType::F16, DType::F32}), c.in);
       c.epsilon = 1e-5f;
     }
     b.Compare(On(isa::Engine::VPU, c), 2);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
@@ -223,9 +259,11 @@ TEST(Resize, FastEqualsReference) {
     c.in_quant = b.Quant(t);
     c.out_quant = b.Coin() ? c.in_quant : b.Quant(t);
     c.full_in_h = ih, c.full_in_w = iw, c.full_out_h = oh, c.full_out_w = ow;
-    c.scale_h = static_cast<float>(oh) / static_cast<float>(ih), c.scale_w = static_cast<float>(ow) / static_cast<float>(iw);
+    c.scale_h = static_cast<float>(oh) / static_cast<float>(ih),
+    c.scale_w = static_cast<float>(ow) / static_cast<float>(iw);
     b.Compare(On(isa::Engine::VPU, c), 2);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
@@ -238,12 +276,14 @@ TEST(Dma, FastEqualsReference) {
     c.src = b.View(t, b.Int(1, 2), b.Int(1, 5), b.Int(1, 12), b.Int(1, 40));
     b.Fill(c.src);
     if (b.Coin())
-      for (int i = 0; i < 4; ++i) c.pad_before[i] = b.Int(0, 2), c.pad_after[i] = b.Int(0, 2);
+      for (int i = 0; i < 4; ++i)
+        c.pad_before[i] = b.Int(0, 2), c.pad_after[i] = b.Int(0, 2);
     c.fill = b.Int(-100, 100);
-    c.dst = b.View(t, c.src.n + c.pad_before[0] + c.pad_after[0], c.src.h + c.pad_before[1] + c.pad_after[1], c.src.w + c.pad_before[2] + c.pad_after[2],
-                   c.src.c + c.pad_before[3] + c.pad_after[3]);
+    c.dst = b.View(t, c.src.n + c.pad_before[0] + c.pad_after[0], c.src.h + c.pad_before[1] + c.pad_after[1],
+                   c.src.w + c.pad_before[2] + c.pad_after[2], c.src.c + c.pad_before[3] + c.pad_after[3]);
     b.Compare(On(isa::Engine::LD, c), 2);
-    if (HasFailure()) return;
+    if (HasFailure())
+      return;
   }
 }
 
@@ -271,13 +311,15 @@ TEST(Gather, WrapsOnceThenClampsOrFails) {
   c.table = isa::View{b.Allocate(64), DType::I8, isa::Tail::Keep, 1, 1, 4, 3, 3, 0, 12, 12, 12, 3, 0};
   c.indices = isa::View{b.Allocate(64), DType::I32, isa::Tail::Keep, 1, 1, 5, 1, 1, 0, 20, 20, 20, 4, 0};
   c.out = isa::View{b.Allocate(64), DType::I8, isa::Tail::Keep, 1, 1, 5, 3, 3, 0, 15, 15, 15, 3, 0};
-  for (int i = 0; i < 12; ++i) b.memory.At(c.table.address)[i] = static_cast<uint8_t>(i);
+  for (int i = 0; i < 12; ++i)
+    b.memory.At(c.table.address)[i] = static_cast<uint8_t>(i);
   const int32_t index[] = {2, -1, -4, -9, 7}, row[] = {2, 3, 0, 0, 3};
   std::memcpy(b.memory.At(c.indices.address), index, 20);
   ASSERT_TRUE(ExecuteGather(c, {b.memory, b.geometry}).ok());
-  for (int i = 0; i < 15; ++i) EXPECT_EQ(b.memory.At(c.out.address)[i], row[i / 3] * 3 + i % 3) << i;
+  for (int i = 0; i < 15; ++i)
+    EXPECT_EQ(b.memory.At(c.out.address)[i], row[i / 3] * 3 + i % 3) << i;
   EXPECT_EQ(ErrorCode(ExecuteGather(c, {b.memory, b.geometry, nullptr, false, true})), "E0703");
 }
 
-}  // namespace
-}  // namespace npuc::runtime
+} // namespace
+} // namespace npuc::runtime

@@ -1,4 +1,5 @@
-// Every model that lies in the shared folder survives printing and reading back: names, types and attributes as users really have them.
+// Every model that lies in the shared folder survives printing and reading back: names, types and attributes as users
+// really have them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,22 +15,26 @@ namespace fs = std::filesystem;
 
 // $NPUC_SHARED, else a folder `shared` beside the sources.
 fs::path Shared() {
-  if (const char* dir = std::getenv("NPUC_SHARED"); dir && *dir) return dir;
+  if (const char *dir = std::getenv("NPUC_SHARED"); dir && *dir)
+    return dir;
   return fs::path(NPUC_SOURCE_DIR) / ".." / "shared";
 }
 
 TEST(RoundTrip, SharedModels) {
   const fs::path folder = Shared() / "models";
-  if (!fs::is_directory(folder)) GTEST_SKIP() << "no folder " << folder << " (NPUC_SHARED says where it is)";
+  if (!fs::is_directory(folder))
+    GTEST_SKIP() << "no folder " << folder << " (NPUC_SHARED says where it is)";
   std::vector<fs::path> models;
-  for (const auto& e : fs::directory_iterator(folder))
-    if (e.path().extension() == ".onnx" && fs::file_size(e.path()) < (16u << 20)) models.push_back(e.path());
+  for (const auto &e : fs::directory_iterator(folder))
+    if (e.path().extension() == ".onnx" && fs::file_size(e.path()) < (16u << 20))
+      models.push_back(e.path());
   std::sort(models.begin(), models.end());
   int read = 0;
-  for (const fs::path& path : models) {
+  for (const fs::path &path : models) {
     DiagnosticEngine diagnostics;
     auto m = ImportModel(path.string(), {}, diagnostics);
-    if (!m.ok()) continue;  // the importer's tests say which ones must work
+    if (!m.ok())
+      continue; // the importer's tests say which ones must work
     ++read;
     ASSERT_TRUE(Verify(**m).ok()) << path << Verify(**m);
     const std::string text = Print(**m);
@@ -43,5 +48,5 @@ TEST(RoundTrip, SharedModels) {
   EXPECT_GT(read, 0);
 }
 
-}  // namespace
-}  // namespace npuc
+} // namespace
+} // namespace npuc

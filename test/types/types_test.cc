@@ -25,8 +25,10 @@ TEST(DType, SizesClassesNames) {
     const DType t = static_cast<DType>(i);
     EXPECT_EQ(ParseDType(Name(t)), t);
     EXPECT_LE(IsFloat(t) + IsSignedInt(t) + IsUnsignedInt(t) + IsComplex(t), 1) << Name(t);
-    if (BitWidth(t) >= 8) EXPECT_EQ(BitWidth(t), 8 * ByteSize(t)) << Name(t);
-    if (BitWidth(t) != 0 && BitWidth(t) < 8) EXPECT_EQ(ByteSize(t), 1) << Name(t);
+    if (BitWidth(t) >= 8)
+      EXPECT_EQ(BitWidth(t), 8 * ByteSize(t)) << Name(t);
+    if (BitWidth(t) != 0 && BitWidth(t) < 8)
+      EXPECT_EQ(ByteSize(t), 1) << Name(t);
   }
   EXPECT_EQ(ParseDType("float"), std::nullopt);
   EXPECT_EQ(ByteSize(DType::C128), 16);
@@ -87,7 +89,7 @@ TEST(Shape, CheckedNumElements) {
   EXPECT_EQ(CheckedNumElements({0, -1}), std::nullopt);
 }
 
-std::string Broadcast(const Shape& a, const Shape& b) {
+std::string Broadcast(const Shape &a, const Shape &b) {
   auto s = BroadcastShapes(a, b);
   return s ? s->ToString() : "clash";
 }
@@ -103,7 +105,7 @@ TEST(Shape, BroadcastFollowsNumpy) {
   EXPECT_EQ(Broadcast({0}, {1}), "[0]");
   EXPECT_EQ(Broadcast({0}, {2}), "clash");
   EXPECT_EQ(Broadcast(sym({n, 3}), {1, 3}), "[n,3]");
-  EXPECT_EQ(Broadcast(sym({n, 3}), {5, 3}), "[5,3]");  // n is 1 or 5
+  EXPECT_EQ(Broadcast(sym({n, 3}), {5, 3}), "[5,3]"); // n is 1 or 5
   EXPECT_EQ(Broadcast(sym({n}), sym({n})), "[n]");
   EXPECT_EQ(Broadcast(sym({n}), sym({m})), "[?]");
   EXPECT_EQ(Broadcast(sym({q}), {1}), "[?]");
@@ -121,7 +123,8 @@ TEST(Type, TextAndEquality) {
   EXPECT_EQ(q, Type::Tensor(DType::U8, Shape({1, 8}), PerTensorQuant(0.5f, 128)));
   EXPECT_FALSE(q == Type::Tensor(DType::U8, Shape({1, 8})));
   EXPECT_FALSE(q == Type::Tensor(DType::U8, Shape({1, 8}), PerTensorQuant(0.5f, 127)));
-  const Type a = Type::Tensor(DType::I8, Shape({2, 3}), std::make_shared<const QuantParams>(QuantParams{{0.5f, 0.25f}, {0, 1}, 0}));
+  const Type a = Type::Tensor(DType::I8, Shape({2, 3}),
+                              std::make_shared<const QuantParams>(QuantParams{{0.5f, 0.25f}, {0, 1}, 0}));
   EXPECT_EQ(a.ToString(), "i8[2,3]{axis=0,s=(0.5,0.25),z=(0,1)}");
   EXPECT_EQ(Type::Tensor(DType::F16, Shape({1, 8, 4, 4}), nullptr, Layout::NHWC).ToString(), "f16[1,8,4,4]:NHWC");
   EXPECT_EQ(Type::Optional(Type::Sequence(f)).ToString(), "opt<seq<f32[1,3,224,224]>>");
@@ -172,7 +175,8 @@ TEST(Tensor, SplatsStandForAllElements) {
 
 TEST(Tensor, SameBitsIsAboutBits) {
   EXPECT_FALSE(Tensor::ScalarF32(0.0f).SameBits(Tensor::ScalarF32(-0.0f)));
-  EXPECT_TRUE(Tensor::ScalarF32(std::numeric_limits<float>::quiet_NaN()).SameBits(Tensor::ScalarF32(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_TRUE(Tensor::ScalarF32(std::numeric_limits<float>::quiet_NaN())
+                  .SameBits(Tensor::ScalarF32(std::numeric_limits<float>::quiet_NaN())));
   EXPECT_FALSE(Tensor::ScalarF32(1.0f).SameBits(Tensor::ScalarF32(1.0f).Reinterpreted(DType::I32)));
   EXPECT_FALSE(Tensor::OfI64({1}).SameBits(Tensor::ScalarI64(1)));
   EXPECT_TRUE(Tensor::Strings({2}, {"a", "b"}).SameBits(Tensor::Strings({2}, {"a", "b"})));
@@ -207,5 +211,5 @@ TEST(Tensor, ViewsKeepTheirOwner) {
   EXPECT_TRUE(watch.expired());
 }
 
-}  // namespace
-}  // namespace npuc
+} // namespace
+} // namespace npuc

@@ -1,5 +1,5 @@
-// npu-opt: runs passes on IR text (or on an imported model) and prints the result. What pass tests are written with, and what a reproducer's
-// command line calls.
+// npu-opt: runs passes on IR text (or on an imported model) and prints the result. What pass tests are written with,
+// and what a reproducer's command line calls.
 #include <cstdio>
 
 #include "backend/lower/registry.h"
@@ -20,7 +20,8 @@ namespace {
 struct Options {
   std::string input, output, passes, pipeline, target = "edge-2t", precision = "auto", io = "float";
   std::vector<std::string> deny_ops, preferred_ops, tiles, disabled, print_after;
-  bool list_passes = false, no_data = false, no_verify = false, infer = false, remarks = false, counters = false, have_samples = false;
+  bool list_passes = false, no_data = false, no_verify = false, infer = false, remarks = false, counters = false,
+       have_samples = false;
   bool eval_each = false;
   EvalCompareOptions eval;
   int threads = 1;
@@ -30,44 +31,48 @@ struct Options {
   int64_t rewrite_limit = INT64_MAX;
 };
 
-StatusOr<std::string> ReadInput(const std::string& path) {
+StatusOr<std::string> ReadInput(const std::string &path) {
   if (path != "-") {
     NPUC_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-    return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    return std::string(reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size());
   }
   std::string text;
   char buffer[1 << 16];
-  while (size_t n = std::fread(buffer, 1, sizeof buffer, stdin)) text.append(buffer, n);
+  while (size_t n = std::fread(buffer, 1, sizeof buffer, stdin))
+    text.append(buffer, n);
   return text;
 }
 
 std::string_view BaseName(std::string_view path) {
-  if (path == "-") return "<stdin>";
+  if (path == "-")
+    return "<stdin>";
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-StatusOr<std::unique_ptr<Module>> Load(const Options& o, DiagnosticEngine& diagnostics) {
-  if (std::string_view(o.input).ends_with(".onnx")) return ImportModel(o.input, o.import, diagnostics);
+StatusOr<std::unique_ptr<Module>> Load(const Options &o, DiagnosticEngine &diagnostics) {
+  if (std::string_view(o.input).ends_with(".onnx"))
+    return ImportModel(o.input, o.import, diagnostics);
   NPUC_ASSIGN_OR_RETURN(const std::string text, ReadInput(o.input));
   return ParseModule(text, BaseName(o.input));
 }
 
-Status Resolve(Options& o) {
+Status Resolve(Options &o) {
   const auto precision = ParsePrecision(o.precision);
-  if (!precision) return Error("E0501", fmt::format("--precision: '{}' is not one of auto, fp16, int8, int16, fp32", o.precision));
+  if (!precision)
+    return Error("E0501", fmt::format("--precision: '{}' is not one of auto, fp16, int8, int16, fp32", o.precision));
   o.pass_options.precision = *precision;
   o.pass_options.have_samples = o.have_samples;
   o.pass_options.native_io = o.io == "native";
-  for (const std::string& s : o.deny_ops) {
+  for (const std::string &s : o.deny_ops) {
     NPUC_ASSIGN_OR_RETURN(OpSelector selector, ParseOpSelector(s));
     o.pass_options.deny_ops.push_back(std::move(selector));
   }
-  for (const std::string& s : o.preferred_ops) {
+  for (const std::string &s : o.preferred_ops) {
     NPUC_ASSIGN_OR_RETURN(OpSelector selector, ParseOpSelector(s));
     o.pass_options.preferred_ops.push_back(std::move(selector));
   }
-  for (const std::string& s : o.tiles) {
+  for (const std::string &s : o.tiles) {
     const size_t eq = s.rfind('=');
     int64_t h = 0, w = 0;
     char end = 0;
@@ -81,36 +86,43 @@ Status Resolve(Options& o) {
   return OkStatus();
 }
 
-int Run(Options& o, const cli::Console& console) {
+int Run(Options &o, const cli::Console &console) {
   if (o.list_passes) {
     std::string text;
-    for (const Pass& p : AllPasses()) text += fmt::format("{:<32} {}\n", p.name, p.doc);
+    for (const Pass &p : AllPasses())
+      text += fmt::format("{:<32} {}\n", p.name, p.doc);
     return cli::WriteStdout(text) ? cli::kDone : cli::kBadInput;
   }
-  if (o.input.empty()) return console.UsageError("no input (a file of IR text, a model, or - for stdin)");
+  if (o.input.empty())
+    return console.UsageError("no input (a file of IR text, a model, or - for stdin)");
   if (Status s = Resolve(o); !s.ok()) {
     console.Fail(s);
     return cli::kUsage;
   }
   auto target = Target::FromNameOrFile(o.target);
-  if (!target.ok()) return console.Fail(target.status());
+  if (!target.ok())
+    return console.Fail(target.status());
   auto pipeline = ParsePipeline(o.passes);
   if (!pipeline.ok()) {
     console.Fail(pipeline.status());
     return cli::kUsage;
   }
   DiagnosticEngine diagnostics;
-  if (o.pipeline == "default") *pipeline = DefaultPipeline(o.pass_options);
-  if (o.pipeline == "simplify") *pipeline = SimplifyPipeline();
+  if (o.pipeline == "default")
+    *pipeline = DefaultPipeline(o.pass_options);
+  if (o.pipeline == "simplify")
+    *pipeline = SimplifyPipeline();
   auto module = Load(o, diagnostics);
   if (!module.ok()) {
     console.PrintAll(diagnostics);
     return console.Fail(module.status(), BaseName(o.input));
   }
   if (o.infer)
-    if (Status s = InferShapes((*module)->main(), &diagnostics); !s.ok()) return console.Fail(s, BaseName(o.input));
+    if (Status s = InferShapes((*module)->main(), &diagnostics); !s.ok())
+      return console.Fail(s, BaseName(o.input));
   if (!o.no_verify)
-    if (Status s = Verify(**module); !s.ok()) return console.Fail(s, BaseName(o.input));
+    if (Status s = Verify(**module); !s.ok())
+      return console.Fail(s, BaseName(o.input));
 
   ThreadPool threads(o.threads);
   PassContext ctx(*target, diagnostics);
@@ -120,24 +132,32 @@ int Run(Options& o, const cli::Console& console) {
   ctx.rewrite_limit = o.rewrite_limit;
   if (o.eval_each) {
     o.eval.threads = &threads;
-    o.manager.eval_each = [&](std::string_view, const Module& before, const Module& after) { return CompareByEvaluation(before, after, o.eval); };
+    o.manager.eval_each = [&](std::string_view, const Module &before, const Module &after) {
+      return CompareByEvaluation(before, after, o.eval);
+    };
   }
   const Status status = RunPasses(**module, *pipeline, ctx, o.manager);
   console.PrintAll(diagnostics);
-  if (!status.ok()) return console.Fail(status, BaseName(o.input));
-  if (diagnostics.ErrorCount()) return cli::kBadInput;
+  if (!status.ok())
+    return console.Fail(status, BaseName(o.input));
+  if (diagnostics.ErrorCount())
+    return cli::kBadInput;
 
   std::string text = Print(**module, !o.no_data);
   if (o.remarks)
-    for (const Remark& r : ctx.remarks()) text += fmt::format("// remark: {}: {}: {}\n", r.pass, r.node, r.message);
+    for (const Remark &r : ctx.remarks())
+      text += fmt::format("// remark: {}: {}: {}\n", r.pass, r.node, r.message);
   if (o.counters)
-    for (const auto& [name, count] : ctx.counters()) text += fmt::format("// {}: {}\n", name, count);
-  if (o.output.empty() || o.output == "-") return cli::WriteStdout(text) ? cli::kDone : cli::kBadInput;
-  if (Status s = WriteFile(o.output, text); !s.ok()) return console.Fail(s, o.output);
+    for (const auto &[name, count] : ctx.counters())
+      text += fmt::format("// {}: {}\n", name, count);
+  if (o.output.empty() || o.output == "-")
+    return cli::WriteStdout(text) ? cli::kDone : cli::kBadInput;
+  if (Status s = WriteFile(o.output, text); !s.ok())
+    return console.Fail(s, o.output);
   return cli::kDone;
 }
 
-int Main(int argc, char** argv) {
+int Main(int argc, char **argv) {
   cli::Console console("npu-opt");
   CLI::App app("Runs passes on IR text and prints the result.", "npu-opt");
   Options o;
@@ -151,23 +171,33 @@ int Main(int argc, char** argv) {
   app.add_flag("--list-passes", o.list_passes, "Print every pass");
   app.add_option("--target", o.target, "A preset or a YAML file")->type_name("NAME|FILE")->capture_default_str();
   cli::AddRepeatable(app, "--dim", o.import.dims, "Fix a symbolic dim of a model")->type_name("NAME=N");
-  cli::AddRepeatable(app, "--input-shape", o.import.input_shapes, "Fix an input's shape of a model")->type_name("NAME=1x3x8x8");
+  cli::AddRepeatable(app, "--input-shape", o.import.input_shapes, "Fix an input's shape of a model")
+      ->type_name("NAME=1x3x8x8");
   cli::AddRepeatable(app, "--bind", o.import.binds, "Fix an input's value of a model")->type_name("NAME=VALUE|@FILE");
-  cli::AddRepeatable(app, "--input", o.import.inputs, "Import the part of a model that begins at this tensor")->type_name("TENSOR");
-  cli::AddRepeatable(app, "--output", o.import.outputs, "Import the part of a model that ends at this tensor")->type_name("TENSOR");
+  cli::AddRepeatable(app, "--input", o.import.inputs, "Import the part of a model that begins at this tensor")
+      ->type_name("TENSOR");
+  cli::AddRepeatable(app, "--output", o.import.outputs, "Import the part of a model that ends at this tensor")
+      ->type_name("TENSOR");
   app.add_flag("--infer", o.infer, "Infer types before the first pass");
   app.add_flag("--no-verify", o.no_verify, "Don't verify the input");
   app.add_flag("--no-data", o.no_data, "Print big constants as their hash");
   app.add_flag("--remarks", o.remarks, "Print the passes' remarks behind the result, as comments");
   app.add_flag("--counters", o.counters, "Print the passes' counters behind the result, as comments");
 
-  app.add_flag("--verify-each", o.manager.verify_each, "Verify the IR after each pass, and hold 'changed' against a hash");
+  app.add_flag("--verify-each", o.manager.verify_each,
+               "Verify the IR after each pass, and hold 'changed' against a hash");
   app.add_flag("--eval-each", o.eval_each, "Interpret the IR before and after each pass on random inputs, and compare");
   app.add_option("--eval-seed", o.eval.seed, "Of the random inputs")->type_name("N")->capture_default_str();
-  app.add_option("--eval-rtol", o.eval.rtol, "Tolerance of --eval-each, of the output's greatest value")->type_name("X")->capture_default_str();
-  app.add_option("--eval-atol", o.eval.atol, "Absolute tolerance of --eval-each")->type_name("X")->capture_default_str();
-  cli::AddRepeatable(app, "--print-after", o.print_after, "Print the IR after this pass ('all': after each) on stderr")->type_name("NAME");
-  app.add_option("--dump-ir", o.manager.dump_ir_dir, "Write the IR after each pass that changed it into this folder")->type_name("DIR");
+  app.add_option("--eval-rtol", o.eval.rtol, "Tolerance of --eval-each, of the output's greatest value")
+      ->type_name("X")
+      ->capture_default_str();
+  app.add_option("--eval-atol", o.eval.atol, "Absolute tolerance of --eval-each")
+      ->type_name("X")
+      ->capture_default_str();
+  cli::AddRepeatable(app, "--print-after", o.print_after, "Print the IR after this pass ('all': after each) on stderr")
+      ->type_name("NAME");
+  app.add_option("--dump-ir", o.manager.dump_ir_dir, "Write the IR after each pass that changed it into this folder")
+      ->type_name("DIR");
   app.add_option("--stop-after", o.manager.stop_after, "Stop after this pass")->type_name("NAME");
   cli::AddRepeatable(app, "--disable-pass", o.disabled, "Leave this pass out")->type_name("NAME");
   app.add_option("--pass-limit", o.manager.pass_limit, "Run so many passes only")->type_name("N");
@@ -178,8 +208,10 @@ int Main(int argc, char** argv) {
   app.add_option("--precision", o.precision, "auto, fp16, int8, int16, fp32")->capture_default_str();
   app.add_flag("--have-samples", o.have_samples, "As if --calib had been given to npuc");
   app.add_option("-O", o.pass_options.opt_level, "Effort, 0 to 3")->check(CLI::Range(0, 3))->capture_default_str();
-  app.add_option("--max-fusion-chain", o.pass_options.max_fusion_chain, "Most ONNX nodes in one fused node")->capture_default_str();
-  cli::AddRepeatable(app, "--deny-op", o.deny_ops, "Operators that go to the host: Resize(mode=cubic)")->type_name("OP");
+  app.add_option("--max-fusion-chain", o.pass_options.max_fusion_chain, "Most ONNX nodes in one fused node")
+      ->capture_default_str();
+  cli::AddRepeatable(app, "--deny-op", o.deny_ops, "Operators that go to the host: Resize(mode=cubic)")
+      ->type_name("OP");
   cli::AddRepeatable(app, "--prefer-op", o.preferred_ops, "Operators that should be on the NPU")->type_name("OP");
   cli::AddRepeatable(app, "--deny-node", o.pass_options.deny_nodes, "Nodes that go to the host")->type_name("ID");
   cli::AddRepeatable(app, "--tile", o.tiles, "Tile of a node")->type_name("ID=HxW");
@@ -187,7 +219,9 @@ int Main(int argc, char** argv) {
   return cli::Main(app, argc, argv, console, [&] { return Run(o, console); });
 }
 
-}  // namespace
-}  // namespace npuc
+} // namespace
+} // namespace npuc
 
-int main(int argc, char** argv) { return npuc::Main(argc, argv); }
+int main(int argc, char **argv) {
+  return npuc::Main(argc, argv);
+}

@@ -22,22 +22,23 @@ struct Options {
 };
 
 // Gives the session all its inputs. Every problem is reported to `diagnostics`.
-Status LoadInputs(const Options& o, runtime::Session& session, DiagnosticEngine& diagnostics);
+Status LoadInputs(const Options &o, runtime::Session &session, DiagnosticEngine &diagnostics);
 
-// A file name for a tensor: '/' and other characters than letters, digits, '.', '-', '_' become '_'; names that meet get "_2", ...
+// A file name for a tensor: '/' and other characters than letters, digits, '.', '-', '_' become '_'; names that meet
+// get "_2", ...
 class FileNames {
- public:
+public:
   std::string Of(std::string_view tensor);
 
- private:
+private:
   std::vector<std::string> used_;
 };
 
 // One value as <stem>.npy; sequences, optionals and maps, which .npy cannot hold, as <stem>.pb.
-Status WriteNamed(const std::string& stem, const EvalValue& value, const Type& type, const std::string& name);
-Status WriteOutputs(const Options& o, const runtime::Session& session);
+Status WriteNamed(const std::string &stem, const EvalValue &value, const Type &type, const std::string &name);
+Status WriteOutputs(const Options &o, const runtime::Session &session);
 
 // Compares outputs with --expect files; prints a table. False: something differs.
-StatusOr<bool> CompareOutputs(const Options& o, const runtime::Session& session, const cli::Console& console);
+StatusOr<bool> CompareOutputs(const Options &o, const runtime::Session &session, const cli::Console &console);
 
-}  // namespace npuc::run
+} // namespace npuc::run

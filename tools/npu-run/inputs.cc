@@ -9,43 +9,49 @@
 namespace npuc::run {
 namespace {
 
-std::string Names(const std::vector<container::IoTensor>& tensors) {
+std::string Names(const std::vector<container::IoTensor> &tensors) {
   std::string names;
-  for (const auto& t : tensors) names += fmt::format("{}'{}' ({})", names.empty() ? "" : ", ", t.name, t.type.ToString());
+  for (const auto &t : tensors)
+    names += fmt::format("{}'{}' ({})", names.empty() ? "" : ", ", t.name, t.type.ToString());
   return names.empty() ? "none" : names;
 }
 
-}  // namespace
+} // namespace
 
-Status LoadInputs(const Options& o, runtime::Session& session, DiagnosticEngine& diagnostics) {
-  const auto& inputs = session.model().inputs();
+Status LoadInputs(const Options &o, runtime::Session &session, DiagnosticEngine &diagnostics) {
+  const auto &inputs = session.model().inputs();
   Preprocess pre;
   if (!o.preprocess.empty()) {
     NPUC_ASSIGN_OR_RETURN(pre, ReadPreprocess(o.preprocess));
   }
   std::vector<std::string> names, files(inputs.size());
-  for (const auto& t : inputs) names.push_back(t.name);
+  for (const auto &t : inputs)
+    names.push_back(t.name);
   std::vector<EvalValue> values(inputs.size());
   std::vector<bool> given(inputs.size(), false);
   std::vector<std::string> unnamed;
-  for (const std::string& argument : o.inputs) {
+  for (const std::string &argument : o.inputs) {
     const NamedFile f = SplitNamedFile(argument, names);
     if (!f.name.empty()) {
       const size_t i = std::find(names.begin(), names.end(), f.name) - names.begin();
-      if (given[i]) diagnostics.ReportStatus(Error("E0701", fmt::format("input '{}' is given twice", f.name), "give each input once"));
+      if (given[i])
+        diagnostics.ReportStatus(
+            Error("E0701", fmt::format("input '{}' is given twice", f.name), "give each input once"));
       given[i] = true, files[i] = f.file;
       continue;
     }
     const size_t equals = argument.find('=');
     if (equals != std::string::npos && access(argument.c_str(), F_OK) != 0) {
-      diagnostics.ReportStatus(Error("E0701", fmt::format("the model has no input '{}'", argument.substr(0, equals)), "its inputs are: " + Names(inputs)), o.model);
+      diagnostics.ReportStatus(Error("E0701", fmt::format("the model has no input '{}'", argument.substr(0, equals)),
+                                     "its inputs are: " + Names(inputs)),
+                               o.model);
       continue;
     }
     unnamed.push_back(argument);
   }
   // A lone .npz without a name can hold several inputs under their names.
   size_t next = 0;
-  for (const std::string& file : unnamed) {
+  for (const std::string &file : unnamed) {
     if (std::string_view(file).ends_with(".npz")) {
       auto entries = ReadNpz(file);
       if (!entries.ok()) {
@@ -53,32 +59,43 @@ Status LoadInputs(const Options& o, runtime::Session& session, DiagnosticEngine&
         continue;
       }
       bool any = false;
-      for (const NpzEntry& e : *entries) {
+      for (const NpzEntry &e : *entries) {
         const size_t i = std::find(names.begin(), names.end(), e.name) - names.begin();
-        if (i == names.size()) continue;
+        if (i == names.size())
+          continue;
         auto t = TensorFromNpy(e.array, file);
-        if (!t.ok()) diagnostics.ReportStatus(t.status(), file);
-        else values[i] = *std::move(t);
+        if (!t.ok())
+          diagnostics.ReportStatus(t.status(), file);
+        else
+          values[i] = *std::move(t);
         any = given[i] = true;
         files[i] = file;
       }
-      if (any) continue;
+      if (any)
+        continue;
     }
-    while (next < inputs.size() && given[next]) ++next;
+    while (next < inputs.size() && given[next])
+      ++next;
     if (next == inputs.size()) {
-      diagnostics.ReportStatus(Error("E0701", fmt::format("'{}' is one file too many: the model has {} inputs", file, inputs.size()), "its inputs are: " + Names(inputs)), o.model);
+      diagnostics.ReportStatus(
+          Error("E0701", fmt::format("'{}' is one file too many: the model has {} inputs", file, inputs.size()),
+                "its inputs are: " + Names(inputs)),
+          o.model);
       continue;
     }
     given[next] = true, files[next] = file;
   }
   std::string missing;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const container::IoTensor& t = inputs[i];
+    const container::IoTensor &t = inputs[i];
     if (!given[i]) {
       const bool optional = t.type.kind() == Type::Kind::Optional;
-      if (o.random) values[i] = RandomValue(t.type, o.seed, i);
-      else if (!optional) missing += fmt::format("{}'{}' ({})", missing.empty() ? "" : ", ", t.name, t.type.ToString());
-      if (!o.random) continue;
+      if (o.random)
+        values[i] = RandomValue(t.type, o.seed, i);
+      else if (!optional)
+        missing += fmt::format("{}'{}' ({})", missing.empty() ? "" : ", ", t.name, t.type.ToString());
+      if (!o.random)
+        continue;
     } else if (!values[i].has_value()) {
       auto v = ReadInputValue(files[i], t.name, t.type, pre);
       if (!v.ok()) {
@@ -86,13 +103,16 @@ Status LoadInputs(const Options& o, runtime::Session& session, DiagnosticEngine&
         continue;
       }
       values[i] = *std::move(v);
-      if (!values[i].has_value() && t.type.kind() == Type::Kind::Optional) continue;
+      if (!values[i].has_value() && t.type.kind() == Type::Kind::Optional)
+        continue;
     }
     diagnostics.ReportStatus(session.SetInput(static_cast<int>(i), std::move(values[i])), files[i]);
   }
   if (!missing.empty())
-    diagnostics.ReportStatus(Error("E0701", fmt::format("input {} is missing", missing), "give it with --input NAME=FILE, or --random SEED to fill what is not given"), o.model);
+    diagnostics.ReportStatus(Error("E0701", fmt::format("input {} is missing", missing),
+                                   "give it with --input NAME=FILE, or --random SEED to fill what is not given"),
+                             o.model);
   return diagnostics.ToStatus();
 }
 
-}  // namespace npuc::run
+} // namespace npuc::run
