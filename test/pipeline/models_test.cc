@@ -135,7 +135,7 @@ void RunModel(const fs::path &path, Outcome &out, const ImportOptions &import = 
   }
   // NPUC_VALUES: tensors that both have by name, with how far they have drifted.
   std::map<std::string, Tensor> seen;
-  Interpreter reference(before->main(), {nullptr, true}), changed(out.module->main());
+  Interpreter reference(before->main()), changed(out.module->main());
   if (std::getenv("NPUC_VALUES")) {
     reference.set_observer([&](const Value &v, const EvalValue &e) {
       if (e.tensor() && IsFloat(e.tensor()->dtype()))
