@@ -11,26 +11,28 @@ Pipeline SimplifyPipeline() {
   };
 }
 
-Pipeline DefaultPipeline(const PassOptions &options) {
+Pipeline CalibrationPipeline(const PassOptions &options) {
   Pipeline p = SimplifyPipeline();
-  auto then = [&](std::vector<std::string> passes, int rounds = 1) { p.push_back({std::move(passes), rounds}); };
+  // Integer tensors carry their scales; QuantizeLinear, DequantizeLinear with constant parameters and QLinear* are
+  // gone.
+  p.push_back({{"type-quantized"}});
+  // Recurrent layers that the NPU can run step by step are gone.
+  p.push_back({{"unroll-recurrent"}});
+  if (options.opt_level > 0) {
+    // Patterns of exporters become the operators they mean. Nothing here looks at the target.
+    p.push_back({{"form-depth-to-space", "form-layer-norm", "merge-clips", "form-activations", "merge-clips"}});
+    // Weights take in what is linear behind them.
+    p.push_back({{"fold-affine"}, 2});
+  }
+  return p;
+}
+
+Pipeline DefaultPipeline(const PassOptions &options) {
   const bool reference = options.precision == Precision::Fp32;
+  Pipeline p = reference ? SimplifyPipeline() : CalibrationPipeline(options);
+  auto then = [&](std::vector<std::string> passes, int rounds = 1) { p.push_back({std::move(passes), rounds}); };
 
   if (!reference) {
-    // Integer tensors carry their scales; QuantizeLinear, DequantizeLinear with constant parameters and QLinear* are
-    // gone.
-    then({"type-quantized"});
-
-    // Recurrent layers that the NPU can run step by step are gone.
-    then({"unroll-recurrent"});
-
-    if (options.opt_level > 0) {
-      // Patterns of exporters become the operators they mean. Nothing here looks at the target.
-      then({"form-depth-to-space", "form-layer-norm", "merge-clips", "form-activations", "merge-clips"});
-      // Weights take in what is linear behind them.
-      then({"fold-affine"}, 2);
-    }
-
     // Float work between Dequantize and Quantize is integer work where the hardware takes it.
     then({"convert-qdq"});
     if (options.opt_level > 0)

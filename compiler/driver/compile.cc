@@ -106,11 +106,12 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
   report::ModelWork work;
   bool analyzed = false;
   const size_t simplified = SimplifyPipeline().size() - 1;
-  manager.after_stage = [&](size_t stage, const Module &m) {
-    if (stage != simplified)
-      return;
-    work = report::AnalyzeWork(m, target, view);
-    analyzed = true;
+  manager.after_stage = [&](size_t stage, const Module &m) -> Status {
+    if (stage == simplified) {
+      work = report::AnalyzeWork(m, target, view);
+      analyzed = true;
+    }
+    return OkStatus();
   };
   say("passes");
   NPUC_RETURN_IF_ERROR(RunPasses(*c.module, DefaultPipeline(ctx.options), ctx, manager, &records));

@@ -42,6 +42,18 @@ StatusOr<EvalValue> ReadInputValue(const std::string &path, std::string_view nam
       return AtFile(t.status(), path);
     return EvalValue(*std::move(t));
   }
+  if (const auto &frame = pre.For(name).frame) {
+    if (static_cast<int64_t>(file.size()) != frame->bytes())
+      return AtFile(Error("E0702",
+                          fmt::format("a camera frame of {} x {} has {} bytes, the file has {}", frame->height,
+                                      frame->width, frame->bytes(), file.size()),
+                          "say the frames' format and size in --preprocess (frame:)"),
+                    path);
+    auto t = TensorFromImage(DecodeFrame(file.bytes(), *frame), name, type, pre);
+    if (!t.ok())
+      return AtFile(t.status(), path);
+    return EvalValue(*std::move(t));
+  }
   if (!type.is_static_tensor() || type.dtype() == DType::String)
     return AtFile(Error("E0702",
                         fmt::format("'{}' is {}: raw bytes need a tensor of fixed shape", name, type.ToString()),

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/calibration/methods.h"
 #include "compiler/ir/graph.h"
 #include "compiler/pass/npu_op.h"
 #include "compiler/pass/op_selector.h"
@@ -15,6 +16,7 @@
 
 namespace npuc {
 
+class SampleSource;
 class ThreadPool;
 
 enum class Precision : uint8_t { Auto, Fp16, Int8, Int16, Fp32 };
@@ -25,6 +27,7 @@ std::optional<Precision> ParsePrecision(std::string_view name);
 struct PassOptions {
   Precision precision = Precision::Auto;
   bool have_samples = false;                                // --calib was given: auto means int8
+  MethodOptions calibration;                                // --calib-method: how ranges come from statistics
   int opt_level = 2;                                        // -O
   int max_fusion_chain = 5;                                 // most ONNX nodes in one Fused node
   std::vector<OpSelector> deny_ops;                         // --deny-op, and avoid_ops of --ops
@@ -55,6 +58,12 @@ public:
   PassOptions options;
   ThreadPool *threads = nullptr; // may be null
   const NpuOps *npu = nullptr;   // what the hardware takes; null: the NPU takes nothing
+
+  // Statistics of the float graph's values, from the stage of the pipeline on that ends CalibrationPipeline
+  // (passes/pipelines.h); null without --calib. `samples`: what they are of, for passes that run samples themselves;
+  // null when a statistics file was given.
+  const CalibrationTable *calibration = nullptr;
+  const SampleSource *samples = nullptr;
 
   // Counters by name ("fuse: conv-relu", "layout: transposes removed"), for the report. Listed in name order.
   void Count(std::string_view name, int64_t n = 1);

@@ -305,7 +305,7 @@ Status Manager::Run(const Pipeline &pipeline) {
     if (stopped)
       break;
     if (options_.after_stage)
-      options_.after_stage(static_cast<size_t>(&stage - pipeline.data()), module_);
+      NPUC_RETURN_IF_ERROR(options_.after_stage(static_cast<size_t>(&stage - pipeline.data()), module_));
   }
   if (options_.time_passes)
     PrintTimes();

@@ -28,8 +28,9 @@ struct PassManagerOptions {
   // failed status is the pass's fault.
   std::function<Status(std::string_view pass, const Module &before, const Module &after)> eval_each;
 
-  // Called after each stage of the pipeline, with its index, unless the pipeline stopped within it.
-  std::function<void(size_t stage, const Module &m)> after_stage;
+  // Called after each stage of the pipeline, with its index, unless the pipeline stopped within it. An error ends the
+  // run.
+  std::function<Status(size_t stage, const Module &m)> after_stage;
 
   std::vector<std::string> print_after;             // pass names, or "all"
   std::function<void(std::string_view text)> print; // where print_after and time_passes go; null: stderr

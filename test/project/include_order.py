@@ -21,6 +21,7 @@ LEVELS = [
     [("verify", "backend/verify")],
     [("ops", "compiler/ops")],
     [("onnx", "compiler/onnx"), ("interp", "compiler/interp")],
+    [("calibration", "compiler/calibration")],
     [("program", "compiler/program")],
     [("pass", "compiler/pass")],
     [("passes", "passes")],
