@@ -46,9 +46,11 @@ set(Protobuf_USE_STATIC_LIBS ON)
 find_package(Protobuf REQUIRED MODULE)
 include(NpucOnnxProto)
 
-find_library(NPUC_HIGHWAY_LIB NAMES hwy REQUIRED)
-add_library(npuc_highway INTERFACE)
-target_link_libraries(npuc_highway INTERFACE ${NPUC_HIGHWAY_LIB})
+# Highway: headers, and what dynamic dispatch calls (the distribution has only the shared library).
+find_path(NPUC_HIGHWAY_INCLUDE hwy/highway.h REQUIRED)
+add_library(npuc_highway STATIC third_party/highway/targets.cc)
+target_include_directories(npuc_highway SYSTEM PUBLIC ${NPUC_HIGHWAY_INCLUDE})
+target_link_libraries(npuc_highway PUBLIC npuc_base)
 
 find_program(NPUC_FLATC flatc REQUIRED)
 find_library(NPUC_FLATBUFFERS_A NAMES libflatbuffers.a REQUIRED)

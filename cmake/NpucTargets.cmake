@@ -58,6 +58,9 @@ function(npuc_tool name)
   npuc_all_libraries(all)
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${all})
+  if(NOT NPUC_SANITIZE)
+    target_link_options(${name} PRIVATE -static) # a loader and its page faults are half of a short run
+  endif()
   set_property(GLOBAL APPEND PROPERTY NPUC_TOOLS ${name})
 endfunction()
 

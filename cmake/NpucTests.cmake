@@ -51,6 +51,10 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/compiler/interp/interpreter.h)
   target_link_libraries(onnx_backend_run PRIVATE npuc_interp npuc_onnx npuc_base)
 endif()
 
+# Every instruction set of the executor gives the same bits: its tests once more on the plainest one.
+add_test(NAME runtime.baseline COMMAND runtime_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+set_tests_properties(runtime.baseline PROPERTIES LABELS runtime ENVIRONMENT HWY_DISABLED_TARGETS=-1)
+
 find_program(NPUC_PYTHON NAMES /usr/bin/python3 python3 REQUIRED)
 file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/project/*.py)
 foreach(script ${scripts})

@@ -57,6 +57,18 @@ void ToRealT(const uint8_t *src, int64_t stride, int64_t rows, int64_t len, floa
   }
 }
 
+// Half to even, the sign kept. Below SSE4 the library's own Round loses the sign of zero and takes 0.49999997 for a
+// half.
+HWY_INLINE hn::Vec<DF> RoundEven(hn::Vec<DF> v) {
+#if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_SSSE3
+  const auto whole = hn::Set(DF(), 8388608.0f); // 2^23: from here on floats are integers
+  const auto a = hn::Abs(v);
+  return hn::IfThenElse(hn::Lt(a, whole), hn::CopySign(hn::Sub(hn::Add(a, whole), whole), v), v);
+#else
+  return hn::Round(v);
+#endif
+}
+
 // As RoundAndClamp, on vectors.
 template <bool kDivide>
 HWY_INLINE hn::Vec<DI> Quantise(hn::Vec<DF> v, hn::Vec<DF> s, hn::Vec<DF> z, hn::Vec<DF> lo, hn::Vec<DF> hi) {
@@ -64,7 +76,7 @@ HWY_INLINE hn::Vec<DI> Quantise(hn::Vec<DF> v, hn::Vec<DF> s, hn::Vec<DF> z, hn:
   const DI di;
   if constexpr (kDivide)
     v = hn::Div(v, s);
-  const auto r = hn::Add(hn::Round(v), z);
+  const auto r = hn::Add(RoundEven(v), z);
   const auto clamped = hn::Min(hn::Max(r, lo), hi);
   return hn::ConvertTo(di, hn::IfThenElse(hn::Eq(r, r), clamped, z));
   (void)df;
@@ -363,13 +375,13 @@ bool ElemKernel(isa::ElemFn fn, const float *a, const float *b, const float *imm
     Map2(a, a, n, out, [=](V x, V) HWY_ATTR { return hn::Div(one, x); });
     return true;
   case isa::ElemFn::Floor:
-    Map2(a, a, n, out, [](V x, V) HWY_ATTR { return hn::Floor(x); });
+    Map2(a, a, n, out, [](V x, V) HWY_ATTR { return hn::CopySign(hn::Floor(x), x); });
     return true;
   case isa::ElemFn::Ceil:
-    Map2(a, a, n, out, [](V x, V) HWY_ATTR { return hn::Ceil(x); });
+    Map2(a, a, n, out, [](V x, V) HWY_ATTR { return hn::CopySign(hn::Ceil(x), x); });
     return true;
   case isa::ElemFn::Round:
-    Map2(a, a, n, out, [](V x, V) HWY_ATTR { return hn::Round(x); });
+    Map2(a, a, n, out, [](V x, V) HWY_ATTR { return RoundEven(x); });
     return true;
   default:
     return false;

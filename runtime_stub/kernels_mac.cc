@@ -26,7 +26,7 @@ using DI = hn::CappedTag<int32_t, kBlock>;
 using DF = hn::CappedTag<float, kBlock>;
 using VI = hn::Vec<DI>;
 using VF = hn::Vec<DF>;
-constexpr int kLanes = HWY_MAX_BYTES / 4 < kBlock ? HWY_MAX_BYTES / 4 : kBlock;
+constexpr int kLanes = hn::MaxLanes(DI());         // HWY_MAX_BYTES counts two for the scalar target's one
 constexpr int kVecs = kBlock / kLanes;             // vectors of a block
 constexpr int kRows = kVecs >= 4 ? 3 : 12 / kVecs; // positions of a register block: 12 independent accumulators
 
@@ -144,7 +144,7 @@ void MacI64(const int32_t *x, int64_t pos_stride, int positions, const Tap *taps
             int64_t *acc) {
   const hn::CappedTag<int64_t, 8> d64;
   [[maybe_unused]] const hn::Repartition<int32_t, decltype(d64)> d32;
-  constexpr int lanes = HWY_MAX_BYTES / 8 < 8 ? (HWY_MAX_BYTES / 8 ? HWY_MAX_BYTES / 8 : 1) : 8;
+  constexpr int lanes = hn::MaxLanes(d64);
   constexpr int vecs = 4; // of accumulators at a time
   for (int p = 0; p < positions; ++p, x += pos_stride, acc += kBlock) {
     for (int o = 0; o < kBlock; o += vecs * lanes) {
