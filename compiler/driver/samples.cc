@@ -13,7 +13,7 @@
 namespace npuc {
 
 StatusOr<EvalValue> ReadInputValue(const std::string &path, std::string_view name, const Type &type,
-                                   const Preprocess &pre) {
+                                   const Preprocess &pre, std::string *own_name) {
   NPUC_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   const std::string_view view = path;
   if (view.ends_with(".npz")) {
@@ -34,7 +34,7 @@ StatusOr<EvalValue> ReadInputValue(const std::string &path, std::string_view nam
     return EvalValue(std::move(t));
   }
   if (view.ends_with(".pb"))
-    return ReadValueFile(path, type);
+    return ReadValueFile(path, type, own_name);
   if (LooksLikeImage(file.bytes())) {
     NPUC_ASSIGN_OR_RETURN(const Image image, DecodeImage(file.bytes(), path));
     auto t = TensorFromImage(image, name, type, pre);
@@ -69,6 +69,35 @@ StatusOr<EvalValue> ReadInputValue(const std::string &path, std::string_view nam
   if (file.size())
     std::memcpy(t.mutable_bytes(), file.data(), file.size());
   return EvalValue(std::move(t));
+}
+
+bool FitsType(const EvalValue &value, const Type &type) {
+  const Tensor *t = value.tensor();
+  if (!t || !type.is_tensor())
+    return true;
+  if (type.dtype() != DType::Undefined && type.dtype() != t->dtype())
+    return false;
+  if (!type.shape().ranked())
+    return true;
+  if (type.shape().rank() != t->rank())
+    return false;
+  for (int i = 0; i < t->rank(); ++i)
+    if (type.shape()[i].is_static() && type.shape()[i].value() != t->dims()[i])
+      return false;
+  return true;
+}
+
+bool AddLeadingOnes(EvalValue &value, const Type &type) {
+  const Tensor *t = value.tensor();
+  if (!t || !type.is_tensor() || !type.shape().ranked() || t->rank() == 0 || t->rank() >= type.shape().rank())
+    return false;
+  Dims dims(type.shape().rank() - t->rank(), 1);
+  dims.append(t->dims().begin(), t->dims().end());
+  Tensor wide = t->Reshaped(dims);
+  if (!FitsType(wide, type))
+    return false;
+  value = std::move(wide);
+  return true;
 }
 
 namespace {

@@ -212,6 +212,13 @@ Status Builder::ResolveDims() {
         int rank = static_cast<int>(it->second.size());
         if (!type.shape().ranked())
           type.set_shape(Shape::UnknownDims(rank));
+        if (rank == 0 && type.shape().rank() > 0) {
+          diagnostics_.Note(
+              fmt::format("{}: no dims are given; the model's own {} stays", flag, type.shape().ToString()));
+          shapes.erase(it);
+          input_types_[v.name()] = type;
+          continue;
+        }
         if (rank > 0 && rank < type.shape().rank()) {
           // An image without its batch and channel: the leading dims are 1, if the model lets them.
           bool ones = true;

@@ -5,8 +5,8 @@
 //   such readers Dequantize(%q): f32                      ->  f16 for f16 readers, f32 for the others
 //
 // A node is asked as if every f32 in it were f16 (CheckContext::float_as); what it breaks is kept as the reasons of its
-// ONNX nodes. Constants are rounded to f16 once. Operands that the machine reads as f32 tables stay f32: bias,
-// normalisation parameters; scales of Resize too.
+// ONNX nodes. Constants are rounded to f16 once, weights so that a filter keeps its sum (round_filters.h). Operands
+// that the machine reads as f32 tables stay f32: bias, normalisation parameters; scales of Resize too.
 //
 // Constants that f16 doesn't hold: an additive mask, a bound or a fill beyond its range (-1e9, the least f32) becomes
 // its greatest finite value; a bound of Clip becomes none; weights and factors beyond the range, and a scalar that
@@ -24,6 +24,7 @@
 
 #include "compiler/ops/convert.h"
 #include "passes/common.h"
+#include "passes/precision/round_filters.h"
 
 namespace npuc {
 namespace {
@@ -180,13 +181,14 @@ private:
   }
 
   // v as f16: itself once its node is converted, a rounded constant, or a cast.
-  Value *AsHalf(Value *v) {
+  Value *AsHalf(Value *v, std::optional<int> filter_axis = std::nullopt) {
     auto [it, fresh] = as_half_.try_emplace(v, nullptr);
     if (!fresh)
       return it->second;
     Value *h;
     if (const Tensor *t = v->constant()) {
-      h = v->graph()->AddConstant(RoundToHalf(*t), v->name() + "_f16", v->def());
+      h = v->graph()->AddConstant(filter_axis ? RoundFilters(*t, *filter_axis) : RoundToHalf(*t), v->name() + "_f16",
+                                  v->def());
     } else {
       Node *const at = v->def() ? &*std::next(v->def()->getIterator()) : &*g_.nodes().begin();
       h = MakeCast(v, DType::F16, at);
@@ -235,7 +237,7 @@ private:
         n.set_operand(i, nullptr); // as good as no bound
         continue;
       }
-      n.set_operand(i, AsHalf(v));
+      n.set_operand(i, AsHalf(v, FilterAxis(n, i)));
     }
     for (unsigned i = 0; i < n.num_results(); ++i) {
       Value *const r = n.result(i);

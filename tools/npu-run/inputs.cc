@@ -16,6 +16,34 @@ std::string Names(const std::vector<container::IoTensor> &tensors) {
   return names.empty() ? "none" : names;
 }
 
+// Files of ONNX test data say whose value they hold. Where values do not fit the inputs that they are given to, but all
+// those carry the names of such inputs and fit them, the names in the files are right: the files are in another order
+// than the model's inputs.
+void FollowOwnNames(const std::vector<container::IoTensor> &inputs, const std::vector<std::string> &own_names,
+                    std::vector<std::string> &files, std::vector<EvalValue> &values, DiagnosticEngine &diagnostics) {
+  std::vector<size_t> misfits, targets;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (values[i].has_value() && !FitsType(values[i], inputs[i].type))
+      misfits.push_back(i);
+  for (size_t i : misfits) {
+    size_t to = 0;
+    while (to < inputs.size() && inputs[to].name != own_names[i])
+      ++to;
+    if (to == inputs.size() || !llvm::is_contained(misfits, to) || llvm::is_contained(targets, to) ||
+        !FitsType(values[i], inputs[to].type))
+      return;
+    targets.push_back(to);
+  }
+  const std::vector<EvalValue> old_values = values;
+  const std::vector<std::string> old_files = files;
+  for (size_t k = 0; k < misfits.size(); ++k) {
+    values[targets[k]] = old_values[misfits[k]];
+    files[targets[k]] = old_files[misfits[k]];
+    diagnostics.Note(fmt::format("'{}' does not fit input '{}'; the file names its value '{}' and becomes that input",
+                                 old_files[misfits[k]], inputs[misfits[k]].name, inputs[targets[k]].name));
+  }
+}
+
 } // namespace
 
 Status LoadInputs(const Options &o, runtime::Session &session, DiagnosticEngine &diagnostics) {
@@ -86,28 +114,30 @@ Status LoadInputs(const Options &o, runtime::Session &session, DiagnosticEngine 
     given[next] = true, files[next] = file;
   }
   std::string missing;
+  std::vector<std::string> own_names(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const container::IoTensor &t = inputs[i];
     if (!given[i]) {
-      const bool optional = t.type.kind() == Type::Kind::Optional;
       if (o.random)
         values[i] = RandomValue(t.type, o.seed, i);
-      else if (!optional)
+      else if (t.type.kind() != Type::Kind::Optional)
         missing += fmt::format("{}'{}' ({})", missing.empty() ? "" : ", ", t.name, t.type.ToString());
-      if (!o.random)
-        continue;
     } else if (!values[i].has_value()) {
-      auto v = ReadInputValue(files[i], t.name, t.type, pre);
+      auto v = ReadInputValue(files[i], t.name, t.type, pre, &own_names[i]);
       if (!v.ok()) {
         diagnostics.ReportStatus(v.status(), files[i]);
         continue;
       }
       values[i] = *std::move(v);
-      if (!values[i].has_value() && t.type.kind() == Type::Kind::Optional)
-        continue;
     }
-    diagnostics.ReportStatus(session.SetInput(static_cast<int>(i), std::move(values[i])), files[i]);
+    if (AddLeadingOnes(values[i], t.type))
+      diagnostics.Note(fmt::format("input '{}' ({}): the given tensor leaves out leading 1s, which are added", t.name,
+                                   t.type.ToString()));
   }
+  FollowOwnNames(inputs, own_names, files, values, diagnostics);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (values[i].has_value())
+      diagnostics.ReportStatus(session.SetInput(static_cast<int>(i), std::move(values[i])), files[i]);
   if (!missing.empty())
     diagnostics.ReportStatus(Error("E0701", fmt::format("input {} is missing", missing),
                                    "give it with --input NAME=FILE, or --random SEED to fill what is not given"),
