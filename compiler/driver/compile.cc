@@ -8,6 +8,8 @@
 #include "backend/lower/registry.h"
 #include "backend/report/build.h"
 #include "backend/report/work.h"
+#include "compiler/driver/calibration.h"
+#include "compiler/driver/front.h"
 #include "compiler/onnx/import.h"
 #include "compiler/pass/pass_manager.h"
 #include "compiler/support/hash.h"
@@ -17,6 +19,11 @@
 
 namespace npuc {
 namespace {
+
+// Whether float operators are to compute on integers.
+bool IsInteger(Precision p, bool have_samples) {
+  return p == Precision::Int8 || p == Precision::Int16 || (p == Precision::Auto && have_samples);
+}
 
 // What float operators will compute in, for the bounds.
 DType FloatView(Precision precision, bool have_samples) {
@@ -55,6 +62,21 @@ Status CheckQuantization(const CompilerOptions &o, const Module &m) {
   return OkStatus();
 }
 
+} // namespace
+
+StatusOr<std::unique_ptr<Module>> ImportFor(const CompilerOptions &options, DiagnosticEngine &diagnostics) {
+  ImportOptions import;
+  import.dims = options.dims;
+  import.input_shapes = options.input_shapes;
+  import.binds = options.binds;
+  import.inputs = options.inputs;
+  import.outputs = options.outputs;
+  auto module = ImportModel(options.model, import, diagnostics);
+  NPUC_RETURN_IF_ERROR(module);
+  NPUC_RETURN_IF_ERROR(diagnostics.ToStatus());
+  return module;
+}
+
 PassManagerOptions ManagerOptions(const CompilerOptions &o, const Target &target) {
   PassManagerOptions m;
   m.verify_each = o.verify_each;
@@ -67,8 +89,6 @@ PassManagerOptions ManagerOptions(const CompilerOptions &o, const Target &target
   return m;
 }
 
-} // namespace
-
 StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &diagnostics,
                               const ProgressFn &progress) {
   auto say = [&](const char *what) {
@@ -79,15 +99,8 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
   NPUC_ASSIGN_OR_RETURN(const Target target, Target::FromNameOrFile(options.target));
 
   say("import");
-  ImportOptions import;
-  import.dims = options.dims;
-  import.input_shapes = options.input_shapes;
-  import.binds = options.binds;
-  import.inputs = options.inputs;
-  import.outputs = options.outputs;
   Compilation c;
-  NPUC_ASSIGN_OR_RETURN(c.module, ImportModel(options.model, import, diagnostics));
-  NPUC_RETURN_IF_ERROR(diagnostics.ToStatus());
+  NPUC_ASSIGN_OR_RETURN(c.module, ImportFor(options, diagnostics));
 
   NPUC_RETURN_IF_ERROR(CheckQuantization(options, *c.module));
 
@@ -105,11 +118,18 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
   const report::WorkView view{FloatView(options.precision, !options.calib.empty())};
   report::ModelWork work;
   bool analyzed = false;
-  const size_t simplified = SimplifyPipeline().size() - 1;
+  const size_t simplified = SimplifyPipeline().size() - 1, calibrated = CalibrationPipeline(ctx.options).size() - 1;
+  CalibrationData calibration;
   manager.after_stage = [&](size_t stage, const Module &m) -> Status {
     if (stage == simplified) {
       work = report::AnalyzeWork(m, target, view);
       analyzed = true;
+    }
+    if (stage == calibrated && !options.calib.empty() && IsInteger(options.precision, true)) {
+      NPUC_ASSIGN_OR_RETURN(calibration, CollectStatistics(options, m, Shard{}, &threads, diagnostics, progress));
+      ctx.calibration = &calibration.statistics.table;
+      ctx.samples = calibration.samples.get();
+      say("passes");
     }
     return OkStatus();
   };

@@ -20,7 +20,7 @@ struct Compilation {
   report::Report report; // gates and binary_sha256 are not filled in
 };
 
-// Called with what is at work ("import", a pass's name, "emit"), from the compiling thread.
+// Called with what is at work ("import", a pass's name, "emit"), from one thread at a time.
 using ProgressFn = std::function<void(std::string)>;
 
 // Import, passes, emission, report. Reads files, writes none (but what --dump-ir asks for). Warnings and notes go to

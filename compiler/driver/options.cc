@@ -112,10 +112,9 @@ Status CheckOptions(const CompilerOptions &o) {
     return Error("E0501", fmt::format("--max-fusion-chain {}: at least 1", o.max_fusion_chain));
   if (o.jobs < 0 || o.jobs > 1024)
     return Error("E0501", fmt::format("-j {}: a number from 1 to 1024, or 0 for the machine's processors", o.jobs));
-  static constexpr std::string_view kMethods[] = {"minmax", "percentile", "entropy", "mse"};
-  if (std::find(std::begin(kMethods), std::end(kMethods), o.calib_method) == std::end(kMethods))
-    return Error("E0501",
-                 fmt::format("--calib-method {}: not one of minmax, percentile, entropy, mse", o.calib_method));
+  if (!ParseCalibrationMethod(o.calib_method))
+    return Error("E0501", fmt::format("--calib-method {}: not one of minmax, moving-average, percentile, entropy, mse",
+                                      o.calib_method));
   NPUC_RETURN_IF_ERROR(report::ParseTolerances(o.gates.tolerances));
   if (o.gates.min_cosine && o.calib.empty())
     return Error("E0501", "--min-cosine compares on the calibration samples, and there are none", "give --calib PATH");
@@ -169,6 +168,7 @@ StatusOr<PassOptions> MakePassOptions(const CompilerOptions &o, const Module &mo
   PassOptions p;
   p.precision = o.precision;
   p.have_samples = !o.calib.empty();
+  p.calibration.method = *ParseCalibrationMethod(o.calib_method);
   p.opt_level = o.opt_level;
   p.max_fusion_chain = o.max_fusion_chain;
   p.native_io = o.native_io;

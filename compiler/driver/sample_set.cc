@@ -198,13 +198,21 @@ StatusOr<SampleSet> SampleSet::Open(const std::vector<std::string> &calib, std::
   return set;
 }
 
-std::string SampleSet::name(int64_t sample) const {
-  // By the input that has the most.
+// The piece that a sample is called after: of the first input that has one for each.
+const SampleSet::Piece &SampleSet::PieceOf(int64_t sample) const {
   for (const auto &pieces : pieces_)
     if (static_cast<int64_t>(pieces.size()) == size_)
-      return pieces[sample].slice < 0 ? pieces[sample].path
-                                      : fmt::format("{}[{}]", pieces[sample].path, pieces[sample].slice);
-  return "";
+      return pieces[sample];
+  NPUC_CHECK(false, "no input has {} samples", size_);
+}
+
+std::string SampleSet::name(int64_t sample) const {
+  const Piece &p = PieceOf(sample);
+  return p.slice < 0 ? p.path : fmt::format("{}[{}]", p.path, p.slice);
+}
+
+std::string SampleSet::base_name(int64_t sample) const {
+  return PieceOf(sample).SampleName();
 }
 
 uint64_t SampleSet::NamesHash() const {

@@ -37,6 +37,7 @@ public:
 
   int64_t size() const override { return size_; }
   std::string name(int64_t sample) const override;
+  std::string base_name(int64_t sample) const; // without the folder that the user named
   // Values as the inputs' types want them, in the order of the inputs.
   StatusOr<std::vector<EvalValue>> Read(int64_t sample) const override;
   // Of the samples' names without their folders.
@@ -53,6 +54,7 @@ private:
   };
   // Files of `path` for the input of this number; `joint`: the path is for all inputs.
   static StatusOr<std::vector<Piece>> Expand(const std::string &path, const Input &input, size_t number, bool joint);
+  const Piece &PieceOf(int64_t sample) const;
   StatusOr<EvalValue> ReadPiece(const Piece &piece, const Input &input) const;
 
   std::vector<Input> inputs_;

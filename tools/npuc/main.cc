@@ -74,12 +74,13 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember({"auto", "fp16", "int8", "int16", "fp32"}));
 
   const char *quant = "Quantisation";
-  cli::AddRepeatable(app, "--calib", o.calib, "Samples: .npy, .npz, .pb, images or a folder; [INPUT=]PATH")
+  cli::AddRepeatable(app, "--calib", o.calib,
+                     "Samples: .npy, .npz, .pb, images or a folder; [INPUT=]PATH; or statistics of npu-quant calibrate")
       ->type_name("PATH")
       ->group(quant);
-  app.add_option("--calib-method", o.calib_method, "minmax, percentile, entropy or mse")
+  app.add_option("--calib-method", o.calib_method, "minmax, moving-average, percentile, entropy or mse")
       ->type_name("M")
-      ->check(CLI::IsMember({"minmax", "percentile", "entropy", "mse"}))
+      ->check(CLI::IsMember({"minmax", "moving-average", "percentile", "entropy", "mse"}))
       ->group(quant);
   app.add_option("--quant-config", o.quant_config, "Manual scales and precision node by node")
       ->type_name("FILE.yaml")

@@ -1,0 +1,14 @@
+// What compilation and calibration begin with; internal to the driver.
+#pragma once
+
+#include <memory>
+
+#include "compiler/driver/options.h"
+#include "compiler/pass/pass_manager.h"
+
+namespace npuc {
+
+StatusOr<std::unique_ptr<Module>> ImportFor(const CompilerOptions &options, DiagnosticEngine &diagnostics);
+PassManagerOptions ManagerOptions(const CompilerOptions &options, const Target &target);
+
+} // namespace npuc
