@@ -23,6 +23,8 @@ Pipeline CalibrationPipeline(const PassOptions &options) {
     p.push_back({{"form-depth-to-space", "form-layer-norm", "merge-clips", "form-activations", "merge-clips"}});
     // Weights take in what is linear behind them.
     p.push_back({{"fold-affine"}, 2});
+    // Batch normalisation that is left is a layer of its own, and takes in what is linear behind it.
+    p.push_back({{"convert-batch-norm", "fold-affine"}, 2});
   }
   return p;
 }

@@ -229,6 +229,7 @@ Status LowerConv(const Node &n, LowerContext &ctx) {
         p.mode = isa::ConvMode::Dense;
     }
   }
+  p.uniform_weight = UniformWeight(source);
   ChannelData data = ChannelDataOf(conv, stage, x, w, b, p.oc);
   p.acc = ProveAccumulator(p, source, data);
   if (steps)

@@ -396,6 +396,7 @@ private:
     p.ofm_on_chip = ctx_.OnChip(p.result);
     FillStageCost(p, stage, ctx_);
     p.acc = ProveAccumulator(p, source, data_);
+    p.uniform_weight = UniformWeight(source);
     NPUC_ASSIGN_OR_RETURN(const MxuTiles tiles, ChooseTiles(p, ctx_.target(), budget));
     p.shared = &shared_[{h, w, taps ? size_t{1} : size_t{0}}];
     return EmitMxu(p, tiles, stage, MakePackWeights(p, ctx_.target(), std::move(source), data_.zero),

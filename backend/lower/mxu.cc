@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 
 #include <fmt/format.h>
@@ -196,7 +197,8 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem &p, const Target &t, int64_t bud
   bool found = false;
   const bool resident = p.ifm_on_chip && p.ofm_on_chip && p.operand_bytes == 0;
   const isa::Traversal traversal = FastestTraversal(p, t, p.group_ic());
-  const double weight_total = static_cast<double>(WeightBytes(p, t, p.oc, p.group_ic()) + p.oc * isa::kTableEntryBytes);
+  const double weight_total = static_cast<double>((p.uniform_weight ? 0 : WeightBytes(p, t, p.oc, p.group_ic())) +
+                                                  p.oc * isa::kTableEntryBytes);
 
   auto in_bytes = [&](int64_t bh, int64_t bw, int64_t chunk, int64_t ic) {
     const int64_t channels = p.mode == ConvMode::Dense       ? ic
@@ -335,13 +337,16 @@ struct ConstLayout {
 
 ConstLayout LayOutConst(const MxuProblem &p, const MxuTiles &tiles, const Target &t) {
   ConstLayout l;
+  if (p.uniform_weight)
+    l.bytes = LowerContext::kPatternBytes; // all pieces of weights
   for (int64_t oc = 0; oc < p.oc; oc += tiles.chunk) {
     ConstLayout::Piece piece{oc, std::min(tiles.chunk, p.oc - oc), {}, {}, 0};
     for (int64_t ic = 0; ic < p.group_ic(); ic += tiles.slice_ic) {
-      piece.slice_offset.push_back(l.bytes);
+      piece.slice_offset.push_back(p.uniform_weight ? 0 : l.bytes);
       piece.slice_bytes.push_back(
           RoundUp(WeightBytes(p, t, piece.noc, std::min(tiles.slice_ic, p.group_ic() - ic)), 16));
-      l.bytes += piece.slice_bytes.back();
+      if (!p.uniform_weight)
+        l.bytes += piece.slice_bytes.back();
     }
     piece.table_offset = l.bytes;
     l.bytes = RoundUp(l.bytes + piece.noc * isa::kTableEntryBytes, 64);
@@ -362,8 +367,11 @@ Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, P
   const program::BufferId constant =
       reuse ? p.shared->buffer
             : ctx.AddConst(layout->bytes, p.name + "/weights", [layout, p, tiles, weights, table](uint8_t *dst) {
+                if (p.uniform_weight)
+                  for (int64_t at = 0, size = ByteSize(p.w); at < LowerContext::kPatternBytes; at += size)
+                    std::memcpy(dst + at, &*p.uniform_weight, size);
                 for (const auto &piece : layout->chunks) {
-                  for (size_t s = 0; s < piece.slice_offset.size(); ++s) {
+                  for (size_t s = 0; s < (p.uniform_weight ? 0 : piece.slice_offset.size()); ++s) {
                     const int64_t ic0 = static_cast<int64_t>(s) * tiles.slice_ic;
                     weights(piece.oc0, piece.noc, ic0, std::min(tiles.slice_ic, p.group_ic() - ic0),
                             dst + piece.slice_offset[s]);
@@ -392,6 +400,12 @@ Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, P
     Box box{{-1, 0, 0, 0}, {}};
     View view;
   } input;
+
+  auto load_weights = [&](const ConstLayout::Piece &piece, size_t slice) {
+    return p.uniform_weight
+               ? ctx.LoadPattern(constant, 0, piece.slice_bytes[slice], p.name + "/w")
+               : ctx.LoadConst(constant, piece.slice_offset[slice], piece.slice_bytes[slice], p.name + "/w");
+  };
 
   auto fetch_input = [&](const Box &box) {
     if (input.box.start != box.start || input.box.size != box.size) {
@@ -475,13 +489,15 @@ Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, P
     if (loaded.chunk != static_cast<int64_t>(chunk_index)) {
       loaded.chunk = static_cast<int64_t>(chunk_index);
       const int64_t table_bytes = piece.noc * isa::kTableEntryBytes;
-      if (slices == 1) {
+      if (slices == 1 && !p.uniform_weight) {
         loaded.weights =
             ctx.LoadConst(constant, piece.slice_offset[0], piece.slice_bytes[0] + table_bytes, p.name + "/w");
         loaded.table = loaded.weights;
         loaded.table.offset += piece.slice_bytes[0];
       } else {
         loaded.table = ctx.LoadConst(constant, piece.table_offset, table_bytes, p.name + "/table");
+        if (slices == 1)
+          loaded.weights = load_weights(piece, 0);
       }
     }
     std::vector<View> operand_block(stage.operands.size());
@@ -519,7 +535,7 @@ Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, P
             const int64_t ic0 = s * tiles.slice_ic, nic = std::min(tiles.slice_ic, p.ic - ic0);
             const View tile_in =
                 ctx.Fetch(p.in, Box{{n, r.start, c.start, ic0}, {1, r.size, c.size, nic}}, p.name + "/in");
-            const isa::Address wa = ctx.LoadConst(constant, piece.slice_offset[s], piece.slice_bytes[s], p.name + "/w");
+            const isa::Address wa = load_weights(piece, s);
             const isa::Accumulate acc = s == 0            ? isa::Accumulate::Start
                                         : s + 1 == slices ? isa::Accumulate::Finish
                                                           : isa::Accumulate::Continue;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "backend/isa/commands.h"
@@ -36,6 +37,8 @@ struct MxuProblem {
   // Output-stage price per element in passes (at least 1), and bytes of second operands to fetch per output element.
   double stage_passes = 1;
   double operand_bytes = 0;
+  // Raw code of the one value that all weights have: packed weights of any size are a pattern, read from DDR once.
+  std::optional<int32_t> uniform_weight;
   std::string name;
   SharedWeights *shared = nullptr; // only while EmitMxu runs
 

@@ -42,6 +42,12 @@ template <class T> void Put(uint8_t *&dst, int32_t v) {
 
 } // namespace
 
+std::optional<int32_t> UniformWeight(const WeightSource &w) {
+  if (!w.tensor.is_splat() || w.merged_oc)
+    return std::nullopt;
+  return Code(w.tensor, 0);
+}
+
 PackWeights MakePackWeights(const MxuProblem &p, const Target &t, WeightSource w, std::vector<int32_t> zero) {
   const int64_t lanes = t.mxu.oc, c2 = p.matmul || p.mode != isa::ConvMode::Depthwise ? t.C2(p.x) : 1;
   const int bytes = ByteSize(p.w);

@@ -26,6 +26,8 @@ struct ChannelData {
   std::vector<float> float_bias; // float accumulators; empty = 0
 };
 
+// The raw code that all weights have (a splat with no zeros merged in between), see MxuProblem::uniform_weight.
+std::optional<int32_t> UniformWeight(const WeightSource &w);
 PackWeights MakePackWeights(const MxuProblem &p, const Target &t, WeightSource w, std::vector<int32_t> zero);
 PackTable MakePackTable(const MxuProblem &p, ChannelData d);
 

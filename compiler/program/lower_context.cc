@@ -1,5 +1,6 @@
 #include "compiler/program/lower_context.h"
 
+#include "compiler/support/int_math.h"
 #include "compiler/support/status.h"
 
 namespace npuc {
@@ -106,6 +107,17 @@ Address LowerContext::LoadConst(BufferId buffer, int64_t offset, int64_t bytes, 
   piece(0, lines, line);
   if (rest)
     piece(lines * line, 1, rest);
+  return to;
+}
+
+Address LowerContext::LoadPattern(BufferId buffer, int64_t offset, int64_t bytes, const std::string &name) {
+  const Address to = AllocSram(RoundUp(bytes, kPatternBytes), name);
+  for (int64_t at = 0, lines = CeilDiv(bytes, kPatternBytes); at < lines; at += target_.limits.dims_max) {
+    const int64_t w = std::min(target_.limits.dims_max, lines - at);
+    View src = isa::NhwcView({Region::Buffer, buffer, offset}, DType::U8, 1, 1, w, kPatternBytes);
+    src.stride_w = 0;
+    Copy(src, isa::NhwcView({to.region, to.index, at * kPatternBytes}, DType::U8, 1, 1, w, kPatternBytes));
+  }
   return to;
 }
 

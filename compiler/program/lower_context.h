@@ -44,6 +44,9 @@ public:
   program::BufferId AddConst(int64_t bytes, std::string name, std::function<void(uint8_t *)> fill);
   // A piece of a constant buffer in SRAM (a DMA each call).
   isa::Address LoadConst(program::BufferId buffer, int64_t offset, int64_t bytes, const std::string &name);
+  // `bytes` bytes of SRAM that repeat the kPatternBytes at `offset` of the buffer: one DMA that reads DDR once.
+  static constexpr int64_t kPatternBytes = 64;
+  isa::Address LoadPattern(program::BufferId buffer, int64_t offset, int64_t bytes, const std::string &name);
   // A constant operand as a DDR view of its type (its own bytes, row-major layouts as the type says); Fetch brings
   // boxes of it on chip.
   isa::View ConstView(const Value *v);

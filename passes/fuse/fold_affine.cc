@@ -16,6 +16,13 @@
 //  - BatchNormalization with non-finite parameters
 // Weights that several layers share are copied for the one that changes.
 //
+// convert-batch-norm makes a BatchNormalization that found no layer one of its own:
+//
+//   BatchNormalization(x[N,C,...])  ->  Conv(x, scale[C,1,...], shift) {group = C}
+//
+// One multiplication in the array instead of four vector operations, with an output stage for what follows. Left alone:
+// ranks other than 3 and 4, and what reads a Dequantize (the vector engine normalises integers without a detour).
+//
 // Cost: linear in the weights that change.
 #include <cmath>
 
@@ -116,17 +123,27 @@ bool AllFinite(const Tensor &t) {
   return true;
 }
 
+Tensor ScaledWeights(const Layer &layer, const Affine &a) {
+  const ChannelOfWeight channel(layer);
+  std::vector<double> w(layer.weights->num_elements());
+  for (size_t i = 0; i < w.size(); ++i)
+    w[i] = layer.weights->AsDouble(i) * a.scale[channel(i)];
+  return FromDoubles(layer.weights->dtype(), layer.weights->dims(), w);
+}
+Tensor UniformWeights(const Layer &layer, const Affine &a) {
+  const double w = layer.weights->AsDouble(0) * a.scale[0];
+  return ops::ConvertTensor(Tensor::Splat(DType::F64, layer.weights->dims(), &w), layer.weights->dtype());
+}
+
 // Makes `layer` compute what `user` computes, and puts it in user's place.
 void Apply(const Layer &layer, const Affine &a, Node &user, Value *result) {
   Node &n = *layer.node;
   Rewriter rw(&n);
   Value *weights = n.operand(1);
   if (a.scales) {
-    const ChannelOfWeight channel(layer);
-    std::vector<double> w(layer.weights->num_elements());
-    for (size_t i = 0; i < w.size(); ++i)
-      w[i] = layer.weights->AsDouble(i) * a.scale[channel(i)];
-    weights = rw.Constant(FromDoubles(layer.weights->dtype(), layer.weights->dims(), w), weights->name() + "_scaled");
+    // A splat stays one.
+    const bool uniform = layer.weights->is_splat() && std::equal(a.scale.begin() + 1, a.scale.end(), a.scale.begin());
+    weights = rw.Constant(uniform ? UniformWeights(layer, a) : ScaledWeights(layer, a), weights->name() + "_scaled");
   }
   Value *bias = n.operand(2);
   if (bias || a.shifts) {
@@ -242,7 +259,45 @@ bool Fold(Node &user, PassContext &ctx) {
   return false;
 }
 
+// Makes `bn` a layer: a convolution of one tap over each channel.
+bool ConvertToConv(Node &bn) {
+  Value *const x = bn.operand(0);
+  const Type &t = x->type();
+  if (!t.is_static_tensor() || t.is_quantized() || (t.shape().rank() != 3 && t.shape().rank() != 4) ||
+      t.dtype() != bn.result()->type().dtype() || DefinedBy(x, "Dequantize", "npuc"))
+    return false;
+  const int64_t channels = t.shape()[1].value();
+  const auto affine = channels ? OfBatchNorm(bn, channels) : std::nullopt;
+  if (!affine)
+    return false;
+  Dims kernel(t.shape().rank(), 1);
+  kernel[0] = channels;
+  AttributeList attrs;
+  attrs.Set("group", channels);
+  Rewriter rw(&bn);
+  const std::string &name = bn.result()->name();
+  Value *const weights = rw.Constant(FromDoubles(t.dtype(), kernel, affine->scale), name + "_scale");
+  Value *const bias = rw.Constant(FromDoubles(t.dtype(), {channels}, affine->shift), name + "_shift");
+  Node *const conv = rw.Create("Conv", {x, weights, bias}, bn.origin(), {bn.result()->type()}, std::move(attrs));
+  llvm::SmallVector<Value *, 4> with(bn.num_results(), nullptr);
+  with[0] = conv->result();
+  rw.ReplaceNode(&bn, with);
+  return true;
+}
+
 } // namespace
+
+StatusOr<bool> ConvertBatchNorm(Module &m, PassContext &ctx) {
+  return ForEachGraph(m.main(), [&](Graph &g) -> StatusOr<bool> {
+    bool changed = false;
+    for (Node &n : g.nodes_early_inc())
+      if (n.Is("BatchNormalization") && ConvertToConv(n)) {
+        ctx.Count("fuse: convert-batch-norm");
+        changed = true;
+      }
+    return changed;
+  });
+}
 
 StatusOr<bool> FoldAffine(Module &m, PassContext &ctx) {
   return ForEachGraph(m.main(), [&](Graph &g) -> StatusOr<bool> {

@@ -18,7 +18,9 @@ namespace {
 
 // Elements of rows r of `t` ([C*H*W, N], or [N, C*H*W] with `rows_last`) reordered from c,h,w to h,w,c.
 Tensor Permute(const Tensor &t, int64_t c, int64_t hw, bool rows_last) {
-  const Tensor from = t.Expand();
+  if (t.is_splat())
+    return t;
+  const Tensor &from = t;
   Tensor to = Tensor::Allocate(t.dtype(), t.dims());
   const int64_t k = c * hw, n = t.num_elements() / k, size = ByteSize(t.dtype());
   for (int64_t i = 0; i < c; ++i)

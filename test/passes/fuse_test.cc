@@ -46,6 +46,52 @@ TEST(FoldAffine, BatchNormGoesIntoWeightsAndBias) {
   EXPECT_NE(FindOp(*m, "Conv")->operand(2), nullptr);
 }
 
+TEST(FoldAffine, SplatWeightsStayASplatUnderOneScale) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[1,2,3,3]) {
+    %w: f32[4,2,1,1] = Constant() {value = splat<0.25>}
+    %s: f32[] = Constant() {value = dense<3.0>}
+    %c = Conv(%x, %w)
+    %y = Mul(%c, %s)
+    return %y
+  })",
+                               {"fold-affine"}, {Noise({1, 2, 3, 3}, 1)}, env.ctx);
+  EXPECT_EQ(Count(*m, "Mul"), 0);
+  const Tensor &w = *FindOp(*m, "Conv")->operand(1)->constant();
+  EXPECT_TRUE(w.is_splat());
+  EXPECT_EQ(w.AsDouble(0), 0.75);
+}
+
+TEST(ConvertBatchNorm, BecomesADepthwiseConvThatTakesWhatFollows) {
+  Env env;
+  const auto m = RunAndCompare(R"(graph (%x: f32[2,3,2,2]) {
+    %s: f32[3] = Constant() {value = dense<1.0, 2.0, -3.0>}
+    %o: f32[3] = Constant() {value = dense<3.0, 4.0, 1.0>}
+    %mean: f32[3] = Constant() {value = dense<0.5, 0.25, 0.0>}
+    %var: f32[3] = Constant() {value = dense<4.0, 9.0, 1.0>}
+    %k: f32[3,1,1] = Constant() {value = dense<2.0, 0.5, 1.5>}
+    %b = BatchNormalization(%x, %s, %o, %mean, %var)
+    %m = Mul(%b, %k)
+    %y = Add(%m, %k)
+    return %y
+  })",
+                               {"convert-batch-norm", "fold-affine", "fold-affine"}, {Noise({2, 3, 2, 2}, 1)}, env.ctx);
+  for (const char *op : {"BatchNormalization", "Mul", "Add"})
+    EXPECT_EQ(Count(*m, op), 0) << op;
+  EXPECT_EQ(FindOp(*m, "Conv")->attrs().Int("group", 1), 3);
+}
+
+TEST(ConvertBatchNorm, LeavesTrainingModeAndMatrices) {
+  Env env;
+  const auto m = Load(R"(graph (%x: f32[2,3], %z: f32[1,3,2]) {
+    %s: f32[3] = Constant() {value = splat<1.0>}
+    %a: f32[2,3] = BatchNormalization(%x, %s, %s, %s, %s)
+    %b: f32[1,3,2], %mean: f32[3], %var: f32[3] = BatchNormalization(%z, %s, %s, %s, %s) {training_mode = 1}
+    return %a, %b, %mean
+  })");
+  EXPECT_FALSE(RunList(*m, {"convert-batch-norm"}, env.ctx));
+}
+
 TEST(FoldAffine, ConvTransposeHasItsChannelsInTheSecondAxis) {
   Env env;
   const auto m = RunAndCompare(R"(graph (%x: f32[1,4,3,3]) {
