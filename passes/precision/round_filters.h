@@ -13,7 +13,7 @@ namespace npuc {
 std::optional<int> FilterAxis(const Node &n, unsigned i);
 
 // An f32 tensor in f16, each slice along `axis` with its sum kept to half a step of its least weight; a weight moves at
-// most half its own step and half that of the next greater one. Values beyond f16's range are the caller's business.
+// most half its own step and half that of the weight before it (coarser exponents come first). Values beyond f16's range are the caller's business.
 Tensor RoundFilters(const Tensor &weights, int axis);
 
 } // namespace npuc

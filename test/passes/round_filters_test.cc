@@ -26,11 +26,15 @@ TEST(RoundFilters, KeepsTheSumOfEachSlice) {
       want += x;
       got += y;
       nearest += HalfToFloat(FloatToHalf(x));
-      double above = 1e9; // the weight whose error this one took: the next greater
+      // Half a step of its own, and what the weight before it left: coarser exponents first, else in order.
+      const auto half_step = [&](int j) {
+        return w[f * 9 + j] == 0 ? 0 : std::ldexp(1.0, std::ilogb(w[f * 9 + j]) - 11);
+      };
+      double before = 0;
       for (int j = 0; j < 9; ++j)
-        if (j != k && std::abs(w[f * 9 + j]) >= std::abs(x))
-          above = std::min<double>(above, std::abs(w[f * 9 + j]));
-      EXPECT_LE(std::abs(y - x), 0x1p-11 * (std::abs(x) + (above == 1e9 ? 0 : above))) << k;
+        if (half_step(j) > half_step(k) || (half_step(j) == half_step(k) && j < k))
+          before = before == 0 ? half_step(j) : std::min(before, half_step(j));
+      EXPECT_LE(std::abs(y - x), half_step(k) + before) << k;
       if (x == 0) {
         EXPECT_EQ(y, 0.0f);
       }
