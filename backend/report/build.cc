@@ -5,6 +5,7 @@
 #include "backend/report/advice.h"
 #include "backend/report/nodes.h"
 #include "backend/report/timeline.h"
+#include "compiler/support/hash.h"
 
 namespace npuc::report {
 namespace {
@@ -62,6 +63,23 @@ const Type *TensorType(const Value *v) {
   return v && v->type().is_tensor() ? &v->type() : nullptr;
 }
 
+// Of the array's work, the part that multiplies padding lanes and taps.
+double PaddingWaste(const timing::LayerTime &cost, DType dtype, const Target &target) {
+  if (cost.array <= 0 || cost.macs <= 0 || !target.mxu.mac_rate.Has(dtype))
+    return 0;
+  const double slots = double(cost.array) / timing::kUnitsPerCycle * double(target.MacsPerCycle()) *
+                       target.mxu.MacRate(dtype).ToDouble();
+  return std::clamp(1 - double(cost.macs) / slots, 0.0, 1.0);
+}
+
+Map<int64_t> BoundCycles(const std::array<timing::Units, timing::kNumBounds> &bound) {
+  Map<int64_t> out;
+  for (size_t i = 0; i < bound.size(); ++i)
+    if (const int64_t cycles = (bound[i] + timing::kUnitsPerCycle / 2) / timing::kUnitsPerCycle; cycles > 0)
+      out.emplace_back(kBoundNames[i], cycles);
+  return out;
+}
+
 std::vector<LayerRow> LayersOf(const BuildInput &in, const StreamCosts &costs) {
   std::vector<LayerRow> rows;
   for (size_t i = 0; i < in.emitted.file.layers.size(); ++i) {
@@ -97,11 +115,15 @@ std::vector<LayerRow> LayersOf(const BuildInput &in, const StreamCosts &costs) {
                                                  in.target.mxu.MacRate(dtype).ToDouble());
     row.ddr_read_bytes = cost.ddr_read_bytes + cost.stream_bytes;
     row.ddr_write_bytes = cost.ddr_write_bytes;
+    row.padding_waste = PaddingWaste(cost, dtype, in.target);
     size_t busiest = 0;
     for (size_t e = 1; e < cost.busy.size(); ++e)
       if (cost.busy[e] > cost.busy[busiest])
         busiest = e;
-    row.bound_by = cost.busy[busiest] > 0 ? kEngines[busiest] : "";
+    row.engine = cost.busy[busiest] > 0 ? kEngines[busiest] : "";
+    row.waits = BoundCycles(cost.bound);
+    if (cycles > 0)
+      row.bound_by = kBoundNames[size_t(std::max_element(cost.bound.begin(), cost.bound.end()) - cost.bound.begin())];
     rows.push_back(std::move(row));
   }
   return rows;
@@ -132,11 +154,27 @@ void FillPerformance(const BuildInput &in, const StreamCosts &costs, const std::
   p.bound_cycles = b.cycles;
   p.efficiency = p.cycles ? b.cycles / double(p.cycles) : 1.0;
   p.mac_utilization = p.cycles ? b.weighted_macs / (double(p.cycles) * double(in.target.MacsPerCycle())) : 0;
-  // mW * ms = uJ.
-  p.energy_uj =
-      1e-6 * (b.pj_macs + double(costs.sram_bytes) * in.target.energy.pj_sram_byte.ToDouble() +
-              double(costs.ddr_read_bytes + costs.ddr_write_bytes) * in.target.energy.pj_ddr_byte.ToDouble()) +
-      in.target.energy.idle_mw.ToDouble() * p.latency_ms;
+  const EnergyTarget &energy = in.target.energy;
+  p.energy_parts = {
+      {"mac", 1e-6 * b.pj_macs},
+      {"sram", 1e-6 * double(costs.sram_bytes) * energy.pj_sram_byte.ToDouble()},
+      {"ddr", 1e-6 * double(costs.ddr_read_bytes + costs.ddr_write_bytes) * energy.pj_ddr_byte.ToDouble()},
+      {"idle", energy.idle_mw.ToDouble() * p.latency_ms}}; // mW * ms = uJ
+  for (const auto &[part, uj] : p.energy_parts)
+    p.energy_uj += uj;
+  std::array<timing::Units, timing::kNumBounds> bound{};
+  double slots = 0;
+  int64_t macs = 0;
+  for (size_t i = 0; i < costs.layers.size(); ++i) {
+    for (size_t k = 0; k < bound.size(); ++k)
+      bound[k] += costs.layers[i].bound[k];
+    if (const LayerRow &row = r->layers[i]; row.padding_waste > 0 || row.macs > 0) {
+      slots += double(row.macs) / (1 - std::min(row.padding_waste, 0.999999));
+      macs += row.macs;
+    }
+  }
+  p.waits = BoundCycles(bound);
+  p.padding_waste = slots > 0 ? 1 - double(macs) / slots : 0;
   p.host_steps = HostSteps(in);
   p.latency_total_estimate_ms = p.latency_ms;
   for (const HostStepRow &step : p.host_steps)
@@ -153,6 +191,28 @@ void FillCounters(const PassContext &ctx, Report *r) {
       r->layout.conversions = count;
     else if (name == "layout: transposes removed")
       r->layout.transposes_removed = count;
+  }
+}
+
+// Near-fusions, and each Transpose of the model: gone, or left and why.
+void FillRemarks(const BuildInput &in, Report *r) {
+  constexpr std::string_view kLayout = "assign-layouts";
+  for (const Remark &remark : in.ctx.remarks())
+    if (remark.pass != kLayout)
+      r->near_fusions.push_back({remark.pass, remark.node, remark.message});
+  for (const NodeRow &n : r->nodes) {
+    if (n.op != "Transpose")
+      continue;
+    TransposeRow row{n.id, n.verdict == "host",
+                     n.verdict == "host" ? "runs on the host" : "its result lies in memory as its operand does"};
+    if (n.verdict == "eliminated")
+      row.why = "folded into a constant or a neighbour, or nobody needs it";
+    for (const Remark &remark : in.ctx.remarks())
+      if (remark.pass == kLayout && remark.node == n.id && n.verdict == "npu") {
+        row.moves_data = true;
+        row.why = remark.message;
+      }
+    r->layout.transposes.push_back(std::move(row));
   }
 }
 
@@ -189,7 +249,15 @@ Report BuildReport(const BuildInput &in) {
   r.model.nodes = static_cast<int64_t>(in.module.onnx_nodes().size());
   r.target = TargetOf(in.target);
   r.options = in.options;
-  r.reproducibility = {in.command, in.model_sha256, r.target.sha256, ""};
+  r.reproducibility.tool_version = r.tool.version;
+  r.reproducibility.command = in.command;
+  r.reproducibility.model_sha256 = in.model_sha256;
+  r.reproducibility.target_sha256 = r.target.sha256;
+  std::string config;
+  for (const auto &[option, value] : in.options)
+    config += option + "=" + value + "\n";
+  r.reproducibility.config_sha256 = Sha256Hex(config);
+  r.reproducibility.files = in.files;
   int64_t io_bytes = 0;
   r.inputs = IoOf(in.emitted.file.inputs, &io_bytes);
   r.outputs = IoOf(in.emitted.file.outputs, &io_bytes);
@@ -202,13 +270,24 @@ Report BuildReport(const BuildInput &in) {
 
   const StreamCosts costs = CostsOf(in.emitted, in.target);
   r.layers = LayersOf(in, costs);
-  r.memory = {in.target.sram.bytes,        in.emitted.sram_peak,        LiveBytes(in.module),
-              in.emitted.file.arena_bytes, in.emitted.file.const_bytes, io_bytes};
+  r.memory.sram_bytes = in.target.sram.bytes;
+  r.memory.sram_peak = in.emitted.sram_peak;
+  r.memory.live_bytes = LiveBytes(in.module);
+  r.memory.sram_estimate = (in.emitted.file.const_bytes + r.memory.live_bytes) * 13 / 10;
+  r.memory.arena_bytes = in.emitted.file.arena_bytes;
+  r.memory.const_bytes = in.emitted.file.const_bytes;
+  r.memory.io_bytes = io_bytes;
+  r.memory.spilled = SpilledOf(in.emitted.file);
   FillPerformance(in, costs, verdicts, &r);
   r.timeline = TimelineOf(in.emitted, in.target);
   FillCounters(in.ctx, &r);
   FillQuantization(in, &r);
-  FillAdvice(in.target, &r);
+  r.performance.mac_flatness = Flatness(r.timeline);
+  FillRemarks(in, &r);
+  r.operators = OperatorsOf(r.nodes);
+  r.checklist = in.checklist;
+  if (in.try_change)
+    FillAdvice(in.target, in.graph, in.try_change, &r);
   return r;
 }
 

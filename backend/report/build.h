@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "backend/emit/emit.h"
+#include "backend/report/model_graph.h"
 #include "backend/report/report.h"
+#include "backend/report/what_if.h"
 #include "backend/report/work.h"
 #include "compiler/ir/graph.h"
 #include "compiler/pass/pass.h"
@@ -17,12 +19,16 @@ namespace npuc::report {
 struct BuildInput {
   const Module &module; // as emitted
   const Target &target;
-  const ModelWork &work; // of the model before any fusion
+  const ModelWork &work;   // of the model before any fusion
+  const ModelGraph &graph; // as imported
+  const std::vector<CheckRow> &checklist;
   const emit::EmitResult &emitted;
   const PassContext &ctx; // reasons and counters
   std::string model_sha256;
   Map<std::string> options; // that can change the result
   std::string command;
+  std::vector<InputFile> files; // that options name
+  TryFn try_change;             // none: no advice
 };
 
 // All of the report but `gates`, `compile`, `warnings` and binary_sha256.

@@ -95,6 +95,10 @@ void FillNodes(const BuildInput &in, const std::vector<Verdict> &verdicts, Repor
     row.name = node.name;
     row.op = node.domain.empty() ? node.op_type : node.domain + "::" + node.op_type;
     row.macs = macs[id];
+    for (const ModelGraph::Edge &e : in.graph.nodes[id].inputs)
+      if (std::find(row.inputs.begin(), row.inputs.end(), int64_t{e.from}) == row.inputs.end())
+        row.inputs.push_back(e.from);
+    row.outputs = in.graph.nodes[id].outputs;
     switch (verdicts[id]) {
     case Verdict::Eliminated:
       row.verdict = "eliminated";
@@ -129,33 +133,6 @@ void FillNodes(const BuildInput &in, const std::vector<Verdict> &verdicts, Repor
   c.node_percent = placed ? 100.0 * double(c.nodes_npu) / double(placed) : 100.0;
   c.mac_percent = npu_macs + host_macs ? 100.0 * double(npu_macs) / double(npu_macs + host_macs) : 100.0;
   r->performance.macs = npu_macs;
-
-  // Edges for the graph picture, through what was inserted or taken away: from the module as it is now.
-  llvm::DenseMap<const Value *, OriginId> writer;
-  for (const Node &top : in.module.main().nodes())
-    WalkFrom(top, [&](const Node &n) {
-      for (const Value *v : n.operands()) {
-        auto from = v ? writer.find(v) : writer.end();
-        if (from == writer.end() || n.origin().empty())
-          continue;
-        auto &inputs = r->nodes[n.origin()[0]].inputs;
-        if (from->second != n.origin()[0] && std::find(inputs.begin(), inputs.end(), from->second) == inputs.end())
-          inputs.push_back(from->second);
-      }
-      // A node without origin hands on where its operand came from.
-      OriginId id = 0;
-      bool known = !n.origin().empty();
-      if (known)
-        id = n.origin().back();
-      for (const Value *v : n.operands())
-        if (auto from = v ? writer.find(v) : writer.end(); !known && from != writer.end()) {
-          id = from->second;
-          known = true;
-        }
-      if (known)
-        for (unsigned i = 0; i < n.num_results(); ++i)
-          writer[n.result(i)] = id;
-    });
 }
 
 int64_t BoundaryBytes(const Module &m) {

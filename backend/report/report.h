@@ -6,6 +6,7 @@
 // Numbers are never null: what does not apply is 0 (-1 for a missing layer).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +16,10 @@
 namespace npuc::report {
 
 inline constexpr std::string_view kSchema = "npuc-report/1";
+
+// What a layer can wait for, by timing::Bound.
+inline constexpr std::array<std::string_view, 9> kBoundNames = {"issue",     "MAC",     "output", "weights", "VPU",
+                                                                "rearrange", "latency", "SRAM",   "DDR"};
 
 // A JSON object whose keys are data, in the order given.
 template <class T> using Map = std::vector<std::pair<std::string, T>>;
@@ -62,15 +67,31 @@ struct TargetInfo {
   }
 };
 
-// Everything that can change the binary came from the model, the target and `options`.
+// A file that an option names.
+struct InputFile {
+  std::string option, file, sha256; // a folder: of its files' names and contents, in name order
+  template <class S, class V> static void Fields(S &s, V &v) {
+    v("option", s.option);
+    v("file", s.file);
+    v("sha256", s.sha256);
+  }
+};
+
+// Everything that can change the binary came from the model, the target, `options` and the files that they name.
 struct Reproducibility {
+  std::string tool_version;
   std::string command; // without -o, -j and what else cannot change the result
   std::string model_sha256, target_sha256, binary_sha256;
+  std::string config_sha256; // of `options`
+  std::vector<InputFile> files;
   template <class S, class V> static void Fields(S &s, V &v) {
+    v("tool_version", s.tool_version);
     v("command", s.command);
     v("model_sha256", s.model_sha256);
     v("target_sha256", s.target_sha256);
     v("binary_sha256", s.binary_sha256);
+    v("config_sha256", s.config_sha256);
+    v("files", s.files);
   }
 };
 
@@ -133,8 +154,9 @@ struct NodeRow {
   std::string precision;              // dtype it is computed in; "" when eliminated
   int64_t layer = -1;                 // first layer that carries it
   int64_t macs = 0;
-  std::vector<Reason> reasons; // host: every rule it breaks
-  std::vector<int64_t> inputs; // rows of `nodes` that it reads, for the graph picture
+  std::vector<Reason> reasons;      // host: every rule it breaks
+  std::vector<int64_t> inputs;      // rows of `nodes` that it reads in the model
+  std::vector<std::string> outputs; // names of its tensors: what --output takes
   template <class S, class V> static void Fields(S &s, V &v) {
     v("id", s.id);
     v("name", s.name);
@@ -145,6 +167,7 @@ struct NodeRow {
     v("macs", s.macs);
     v("reasons", s.reasons);
     v("inputs", s.inputs);
+    v("outputs", s.outputs);
   }
 };
 
@@ -159,7 +182,10 @@ struct LayerRow {
   int64_t macs = 0;
   double mac_utilization = 0;
   int64_t ddr_read_bytes = 0, ddr_write_bytes = 0;
-  std::string bound_by; // engine that is busy longest: MXU, VPU, LD, ST; "" without cycles
+  double padding_waste = 0; // share of the array's work that multiplies padding lanes and taps, 0..1
+  std::string bound_by;     // what most of its cycles waited for (kBoundNames); "" without cycles
+  std::string engine;       // busiest: MXU, VPU, LD, ST; "" when none is
+  Map<int64_t> waits;       // cycles by what they waited for (kBoundNames), those that are not 0
   template <class S, class V> static void Fields(S &s, V &v) {
     v("id", s.id);
     v("name", s.name);
@@ -177,22 +203,38 @@ struct LayerRow {
     v("mac_utilization", s.mac_utilization);
     v("ddr_read_bytes", s.ddr_read_bytes);
     v("ddr_write_bytes", s.ddr_write_bytes);
+    v("padding_waste", s.padding_waste);
     v("bound_by", s.bound_by);
+    v("engine", s.engine);
+    v("waits", s.waits);
+  }
+};
+
+struct SpilledTensor {
+  std::string name;
+  int64_t bytes = 0;
+  template <class S, class V> static void Fields(S &s, V &v) {
+    v("name", s.name);
+    v("bytes", s.bytes);
   }
 };
 
 struct Memory {
   int64_t sram_bytes = 0;    // the target's
   int64_t sram_peak = 0;     // highest byte that any segment uses
-  int64_t sram_estimate = 0; // what would hold every intermediate tensor of the NPU layers that is alive at once
+  int64_t sram_estimate = 0; // the rule of thumb before planning: (constants + live_bytes) * 1.3
+  int64_t live_bytes = 0;    // what would hold every intermediate tensor of the NPU layers that is alive at once
   int64_t arena_bytes = 0, const_bytes = 0, io_bytes = 0;
+  std::vector<SpilledTensor> spilled; // NPU tensors that lie in DDR between layers, the largest first, at most 20
   template <class S, class V> static void Fields(S &s, V &v) {
     v("sram_bytes", s.sram_bytes);
     v("sram_peak", s.sram_peak);
     v("sram_estimate", s.sram_estimate);
+    v("live_bytes", s.live_bytes);
     v("arena_bytes", s.arena_bytes);
     v("const_bytes", s.const_bytes);
     v("io_bytes", s.io_bytes);
+    v("spilled", s.spilled);
   }
 };
 
@@ -213,10 +255,14 @@ struct Performance {
   double latency_ms = 0, fps = 0;
   int64_t macs = 0; // true MACs of the nodes on the NPU
   double mac_utilization = 0;
+  double mac_flatness = 0;  // mean over peak of timeline.mac: 1 when the array is used evenly
+  double padding_waste = 0; // share of the array's work that multiplies padding lanes and taps
   double array_bound = 0, ppu_bound = 0, vpu_bound = 0, ddr_bound = 0, bound_cycles = 0, efficiency = 1;
   int64_t ddr_read_bytes = 0, ddr_write_bytes = 0, ddr_compulsory_bytes = 0;
   double energy_uj = 0;
-  Map<double> engine_busy; // LD, ST, MXU, VPU -> share of cycles
+  Map<double> energy_parts; // mac, sram, ddr, idle: uJ
+  Map<int64_t> waits;       // of all layers
+  Map<double> engine_busy;  // LD, ST, MXU, VPU -> share of cycles
   std::vector<HostStepRow> host_steps;
   double latency_total_estimate_ms = 0; // NPU and host steps
   template <class S, class V> static void Fields(S &s, V &v) {
@@ -225,6 +271,8 @@ struct Performance {
     v("fps", s.fps);
     v("macs", s.macs);
     v("mac_utilization", s.mac_utilization);
+    v("mac_flatness", s.mac_flatness);
+    v("padding_waste", s.padding_waste);
     v("array_bound", s.array_bound);
     v("ppu_bound", s.ppu_bound);
     v("vpu_bound", s.vpu_bound);
@@ -235,6 +283,8 @@ struct Performance {
     v("ddr_write_bytes", s.ddr_write_bytes);
     v("ddr_compulsory_bytes", s.ddr_compulsory_bytes);
     v("energy_uj", s.energy_uj);
+    v("energy_parts", s.energy_parts);
+    v("waits", s.waits);
     v("engine_busy", s.engine_busy);
     v("host_steps", s.host_steps);
     v("latency_total_estimate_ms", s.latency_total_estimate_ms);
@@ -245,9 +295,11 @@ struct Performance {
 struct Timeline {
   Map<std::vector<std::vector<int64_t>>> engines; // engine -> [start, end, layer]
   std::vector<std::vector<int64_t>> sram;         // [cycle, bytes in use from here on]
+  std::vector<std::vector<double>> mac;           // [cycle, MAC utilisation from here on, 0..1], even slots
   template <class S, class V> static void Fields(S &s, V &v) {
     v("engines", s.engines);
     v("sram", s.sram);
+    v("mac", s.mac);
   }
 };
 
@@ -260,11 +312,63 @@ struct FusionRow {
   }
 };
 
+// A thing that nearly happened and what stopped it.
+struct RemarkRow {
+  std::string pass, node, message;
+  template <class S, class V> static void Fields(S &s, V &v) {
+    v("pass", s.pass);
+    v("node", s.node);
+    v("message", s.message);
+  }
+};
+
+struct TransposeRow {
+  std::string node;
+  bool moves_data = false;
+  std::string why;
+  template <class S, class V> static void Fields(S &s, V &v) {
+    v("node", s.node);
+    v("moves_data", s.moves_data);
+    v("why", s.why);
+  }
+};
+
 struct LayoutInfo {
   int64_t conversions = 0, transposes_removed = 0;
+  std::vector<TransposeRow> transposes; // of the model
   template <class S, class V> static void Fields(S &s, V &v) {
     v("conversions", s.conversions);
     v("transposes_removed", s.transposes_removed);
+    v("transposes", s.transposes);
+  }
+};
+
+// The model's operators, the commonest first.
+struct OperatorRow {
+  std::string op;
+  int64_t nodes = 0, npu = 0, host = 0, eliminated = 0, macs = 0;
+  std::string suspect; // why this operator is worth a look, "" when it is not
+  template <class S, class V> static void Fields(S &s, V &v) {
+    v("op", s.op);
+    v("nodes", s.nodes);
+    v("npu", s.npu);
+    v("host", s.host);
+    v("eliminated", s.eliminated);
+    v("macs", s.macs);
+    v("suspect", s.suspect);
+  }
+};
+
+// A property of models that NPUs like.
+struct CheckRow {
+  std::string check;
+  bool ok = true;
+  std::string found, help;
+  template <class S, class V> static void Fields(S &s, V &v) {
+    v("check", s.check);
+    v("ok", s.ok);
+    v("found", s.found);
+    v("help", s.help);
   }
 };
 
@@ -284,13 +388,25 @@ struct Quantization {
   }
 };
 
+// A change, compiled for real: its figures are those of the changed model's own report.
 struct Advice {
+  std::string kind;          // output-cut, fixed-shape, pad-channels, hard-swish, int8, sram, ...
   std::string node, message; // node: "" when about the whole model
+  std::string apply;         // the command or the change, to copy
+  // By how much the time falls, in cycles of the NPU's clock, host steps by their estimate; negative in `tried`.
   int64_t predicted_gain_cycles = 0;
+  int64_t predicted_cycles = 0;    // performance.cycles then
+  double predicted_latency_ms = 0; // latency_total_estimate_ms then
+  int64_t nodes_to_npu = 0;        // nodes that the host has now and will not have then
   template <class S, class V> static void Fields(S &s, V &v) {
+    v("kind", s.kind);
     v("node", s.node);
     v("message", s.message);
+    v("apply", s.apply);
     v("predicted_gain_cycles", s.predicted_gain_cycles);
+    v("predicted_cycles", s.predicted_cycles);
+    v("predicted_latency_ms", s.predicted_latency_ms);
+    v("nodes_to_npu", s.nodes_to_npu);
   }
 };
 
@@ -343,9 +459,13 @@ struct Report {
   Performance performance;
   Timeline timeline;
   std::vector<FusionRow> fusions;
+  std::vector<RemarkRow> near_fusions;
   LayoutInfo layout;
+  std::vector<OperatorRow> operators;
+  std::vector<CheckRow> checklist;
   Quantization quantization;
-  std::vector<Advice> advice;
+  std::vector<Advice> advice;        // the greatest gain first
+  std::vector<Advice> tried;         // the same of changes that would not pay
   std::vector<std::string> warnings; // what the compiler warned of
   std::vector<GateRow> gates;
   CompileInfo compile; // the only part that is measured
@@ -365,9 +485,13 @@ struct Report {
     v("performance", s.performance);
     v("timeline", s.timeline);
     v("fusions", s.fusions);
+    v("near_fusions", s.near_fusions);
     v("layout", s.layout);
+    v("operators", s.operators);
+    v("checklist", s.checklist);
     v("quantization", s.quantization);
     v("advice", s.advice);
+    v("tried", s.tried);
     v("warnings", s.warnings);
     v("gates", s.gates);
     v("compile", s.compile);

@@ -10,12 +10,14 @@
 
 #include "backend/isa/isa.h"
 #include "backend/timing/timing.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace npuc::report {
 namespace {
 
 constexpr int64_t kGranule = 1024;
-constexpr int64_t kSpans = 2000; // resolution of the timeline
+constexpr int64_t kSpans = 2000;   // resolution of the timeline
+constexpr int64_t kMacSlots = 128; // of the MAC profile
 
 template <class Fn> void ForEachSegment(const emit::EmitResult &e, Fn fn) {
   size_t k = 0;
@@ -76,6 +78,27 @@ void SramChanges(const isa::Stream &s, const timing::Timeline &t, int64_t first_
     close(g);
 }
 
+// Adds the work of one matrix command, in cycles of the whole array at the rate of its type, evenly over its time.
+void SpreadMacs(const isa::Command &c, const timing::CommandTime &time, int64_t first_cycle, const Target &target,
+                int64_t slot, std::vector<double> &mac) {
+  DType x = DType::Undefined;
+  if (const auto *conv = std::get_if<isa::Conv>(&c.body))
+    x = conv->in.dtype;
+  else if (const auto *matmul = std::get_if<isa::MatMul>(&c.body))
+    x = matmul->a.dtype;
+  if (!target.mxu.mac_rate.Has(x))
+    return;
+  const double begin = double(first_cycle) + double(time.start) / timing::kUnitsPerCycle,
+               end = double(first_cycle) + double(time.end) / timing::kUnitsPerCycle;
+  const double work =
+      double(timing::CommandCost(c, target).macs) / (double(target.MacsPerCycle()) * target.mxu.MacRate(x).ToDouble());
+  for (size_t k = size_t(begin) / size_t(slot); k < mac.size() && double(k) * double(slot) < end; ++k) {
+    const double lo = std::max(begin, double(k) * double(slot)), hi = std::min(end, double(k + 1) * double(slot));
+    if (hi > lo)
+      mac[k] += work * (hi - lo) / (end - begin);
+  }
+}
+
 } // namespace
 
 StreamCosts CostsOf(const emit::EmitResult &emitted, const Target &target) {
@@ -98,6 +121,35 @@ StreamCosts CostsOf(const emit::EmitResult &emitted, const Target &target) {
   return c;
 }
 
+std::vector<SpilledTensor> SpilledOf(const container::ModelFile &file) {
+  llvm::DenseSet<int64_t> exchanged; // addresses in the arena that host steps see
+  for (const auto &step : file.steps)
+    if (const auto *host = std::get_if<container::HostStep>(&step))
+      for (const auto *bindings : {&host->inputs, &host->outputs})
+        for (const container::HostBinding &b : *bindings)
+          if (b.slot < 0 && b.address.region == isa::Region::Arena)
+            exchanged.insert(b.address.offset);
+  std::vector<SpilledTensor> out;
+  for (const container::Capture &c : file.captures)
+    if (c.command >= 0 && c.view.address.region == isa::Region::Arena && !exchanged.count(c.view.address.offset) &&
+        c.type.is_static_tensor())
+      out.push_back({c.name, c.type.num_bytes()});
+  std::stable_sort(out.begin(), out.end(), [](auto &a, auto &b) { return a.bytes > b.bytes; });
+  constexpr size_t kMost = 20;
+  if (out.size() > kMost)
+    out.resize(kMost);
+  return out;
+}
+
+double Flatness(const Timeline &timeline) {
+  double sum = 0, peak = 0;
+  for (const auto &slot : timeline.mac) {
+    sum += slot[1];
+    peak = std::max(peak, slot[1]);
+  }
+  return peak > 0 ? sum / double(timeline.mac.size()) / peak : 0;
+}
+
 Timeline TimelineOf(const emit::EmitResult &emitted, const Target &target) {
   Timeline out;
   int64_t total = 0;
@@ -108,12 +160,15 @@ Timeline TimelineOf(const emit::EmitResult &emitted, const Target &target) {
   const int64_t resolution = total / kSpans;
   std::array<std::vector<std::vector<int64_t>>, 4> spans;
   std::vector<std::pair<int64_t, int64_t>> changes;
+  // Cycles of the whole array's work in each slot.
+  const int64_t mac_slot = std::max<int64_t>(1, (total + kMacSlots - 1) / kMacSlots);
+  std::vector<double> mac(static_cast<size_t>((total + mac_slot - 1) / mac_slot));
   ForEachSegment(emitted, [&](const isa::Stream &s, const timing::Timeline &t, int64_t first) {
     const auto queues = Queues(s, t);
     for (size_t e = 0; e < queues.size(); ++e)
       for (size_t i : queues[e]) {
         const int64_t begin = first + t.commands[i].start / timing::kUnitsPerCycle,
-                      end = first + timing::CyclesCeil(t.commands[i].end), layer = s[i].layer;
+                      end = first + t.commands[i].end / timing::kUnitsPerCycle, layer = s[i].layer;
         if (!spans[e].empty()) {
           auto &last = spans[e].back();
           if (begin - last[1] <= resolution && (last[2] == layer || last[1] - last[0] < resolution)) {
@@ -123,10 +178,17 @@ Timeline TimelineOf(const emit::EmitResult &emitted, const Target &target) {
         }
         spans[e].push_back({begin, end, layer});
       }
+    for (size_t i : queues[static_cast<size_t>(isa::Engine::MXU)])
+      SpreadMacs(s[i], t.commands[i], first, target, mac_slot, mac);
     SramChanges(s, t, first, target.sram.bytes, changes);
   });
   for (size_t e = 0; e < spans.size(); ++e)
     out.engines.emplace_back(isa::Name(static_cast<isa::Engine>(e)), std::move(spans[e]));
+
+  for (size_t i = 0; i < mac.size(); ++i) {
+    const double cycles = double(std::min(mac_slot, total - int64_t(i) * mac_slot));
+    out.mac.push_back({double(int64_t(i) * mac_slot), mac[i] / cycles});
+  }
 
   // The highest use of each slot of the resolution.
   std::sort(changes.begin(), changes.end());

@@ -20,6 +20,12 @@ struct StreamCosts {
 };
 StreamCosts CostsOf(const emit::EmitResult &emitted, const Target &target);
 
+// NPU tensors that lie in DDR when their layer ends and that no host step reads or writes, the largest first.
+std::vector<SpilledTensor> SpilledOf(const container::ModelFile &file);
+
+// Mean over peak of timeline.mac; 0 without MACs.
+double Flatness(const Timeline &timeline);
+
 // At most a few thousand spans; short ones are merged in long timelines.
 Timeline TimelineOf(const emit::EmitResult &emitted, const Target &target);
 

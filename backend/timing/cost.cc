@@ -4,6 +4,7 @@
 
 #include "backend/isa/isa.h"
 #include "backend/isa/names.h"
+#include "backend/timing/layers.h"
 #include "backend/timing/runs.h"
 #include "backend/timing/timing.h"
 #include "compiler/support/int_math.h"
@@ -34,6 +35,25 @@ DType Widest(std::initializer_list<const View *> views) {
   return widest;
 }
 
+ConvShape ShapeOf(const isa::Conv &c) {
+  ConvShape s;
+  s.mode = c.mode;
+  s.traversal = c.traversal;
+  s.x = c.in.dtype;
+  s.acc = c.acc;
+  s.positions = int64_t{c.out.n} * c.out.h * c.out.w;
+  s.oc = c.out.c;
+  s.ic = c.in.c;
+  s.groups = c.groups;
+  s.kh = c.kernel_h;
+  s.kw = c.kernel_w;
+  return s;
+}
+
+Units MacTime(const isa::MatMul &m, const Target &t) {
+  return MatMulMac(int64_t{m.out.n} * m.out.h, m.out.w, m.out.c, m.a.c, m.a.dtype, m.acc, t);
+}
+
 class Pricer {
 public:
   Pricer(const Target &t, RegionOf region_of) : t_(t), region_of_(region_of) {}
@@ -51,17 +71,7 @@ public:
 
   void Visit(const isa::Conv &c) {
     const bool stores = c.accumulate == Accumulate::Single || c.accumulate == Accumulate::Finish;
-    ConvShape s;
-    s.mode = c.mode;
-    s.traversal = c.traversal;
-    s.x = c.in.dtype;
-    s.acc = c.acc;
-    s.positions = int64_t{c.out.n} * c.out.h * c.out.w;
-    s.oc = c.out.c;
-    s.ic = c.in.c;
-    s.groups = c.groups;
-    s.kh = c.kernel_h;
-    s.kw = c.kernel_w;
+    const ConvShape s = ShapeOf(c);
     int64_t ic_of_one = c.in.c, passes_over_input = CeilDiv(s.oc, t_.mxu.oc);
     if (c.mode == isa::ConvMode::Depthwise)
       ic_of_one = passes_over_input = 1;
@@ -87,8 +97,7 @@ public:
       item_sram = SramBytes(one, t_);
     }
     cost.macs = m.out.elements() * k;
-    Matrix(MatMulMac(batch, m.out.w, m.out.c, k, m.a.dtype, m.acc, t_), m.out, m.a.dtype, item_bytes * batch,
-           m.operands, m.stage, stores);
+    Matrix(MacTime(m, t_), m.out, m.a.dtype, item_bytes * batch, m.operands, m.stage, stores);
     View one = m.a;
     one.n = one.h = 1;
     const int64_t in = SramBytes(one, t_);
@@ -234,6 +243,14 @@ private:
 };
 
 } // namespace
+
+Units ArrayTime(const isa::Command &c, const Target &t) {
+  if (const auto *conv = std::get_if<isa::Conv>(&c.body))
+    return ConvMac(ShapeOf(*conv), t);
+  if (const auto *matmul = std::get_if<isa::MatMul>(&c.body))
+    return MacTime(*matmul, t);
+  return 0;
+}
 
 std::string_view Name(Bound b) {
   static constexpr std::string_view names[] = {"issue",     "mac",     "output", "weights", "vector",

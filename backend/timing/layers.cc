@@ -5,6 +5,8 @@
 
 namespace npuc::timing {
 
+static_assert(static_cast<size_t>(Bound::Ddr) + 1 == kNumBounds);
+
 void AddLayerTimes(const isa::Stream &s, const Timeline &t, const Target &target, std::vector<LayerTime> *layers) {
   Units front = 0;
   for (size_t i = 0; i < s.size(); ++i) {
@@ -12,7 +14,9 @@ void AddLayerTimes(const isa::Stream &s, const Timeline &t, const Target &target
       continue;
     LayerTime &l = (*layers)[s[i].layer];
     const CommandTime &time = t.commands[i];
-    l.units += std::max<Units>(0, time.end - front);
+    const Units moved = std::max<Units>(0, time.end - front);
+    l.units += moved;
+    l.bound[static_cast<size_t>(time.bound)] += moved;
     front = std::max(front, time.end);
     l.busy[static_cast<int>(s[i].engine)] += time.end - time.start;
     ++l.commands;
@@ -22,6 +26,7 @@ void AddLayerTimes(const isa::Stream &s, const Timeline &t, const Target &target
     l.stream_bytes += c.stream_bytes;
     l.sram_bytes += c.sram_bytes;
     l.macs += c.macs;
+    l.array += ArrayTime(s[i], target);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "backend/emit/emit.h"
 #include "backend/lower/registry.h"
@@ -89,20 +90,78 @@ PassManagerOptions ManagerOptions(const CompilerOptions &o, const Target &target
   return m;
 }
 
-StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &diagnostics,
-                              const ProgressFn &progress) {
+namespace {
+
+// SHA-256 of a file; of a folder's files by name, in name order.
+StatusOr<std::string> HashOf(const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    NPUC_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+    return Sha256Hex(file.text());
+  }
+  std::vector<std::string> names;
+  for (const auto &entry : fs::directory_iterator(path, error))
+    if (entry.is_regular_file(error))
+      names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  std::string all;
+  for (const std::string &name : names) {
+    NPUC_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path + "/" + name));
+    all += name + " " + Sha256Hex(file.text()) + "\n";
+  }
+  return Sha256Hex(all);
+}
+
+// The files besides model and target that options name.
+StatusOr<std::vector<report::InputFile>> InputFiles(const CompilerOptions &o) {
+  std::vector<report::InputFile> files;
+  auto add = [&](const char *option, const std::string &path) -> Status {
+    if (path.empty())
+      return OkStatus();
+    NPUC_ASSIGN_OR_RETURN(std::string hash, HashOf(path));
+    std::filesystem::path name(path);
+    if (name.filename().empty()) // "images/"
+      name = name.parent_path();
+    files.push_back({option, name.filename().string(), std::move(hash)});
+    return OkStatus();
+  };
+  for (const std::string &calib : o.calib) { // PATH or input=PATH
+    const size_t eq = calib.find('=');
+    const bool plain = eq == std::string::npos || std::filesystem::exists(calib);
+    NPUC_RETURN_IF_ERROR(add("calib", plain ? calib : calib.substr(eq + 1)));
+  }
+  NPUC_RETURN_IF_ERROR(add("quant-config", o.quant_config));
+  NPUC_RETURN_IF_ERROR(add("preprocess", o.preprocess));
+  NPUC_RETURN_IF_ERROR(add("ops", o.ops_file));
+  for (const std::string &bind : o.binds)
+    if (const size_t at = bind.find("=@"); at != std::string::npos)
+      NPUC_RETURN_IF_ERROR(add("bind", bind.substr(at + 2)));
+  return files;
+}
+
+// One compilation, changed as `change` says (null: as it is). `calibration` is collected by the unchanged one and taken
+// over by the changed ones.
+StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const report::WhatIf *change,
+                                     const report::TryFn &try_change, CalibrationData &calibration,
+                                     DiagnosticEngine &diagnostics, const ProgressFn &progress) {
   auto say = [&](const char *what) {
     if (progress)
       progress(what);
   };
   NPUC_RETURN_IF_ERROR(CheckOptions(options));
-  NPUC_ASSIGN_OR_RETURN(const Target target, Target::FromNameOrFile(options.target));
+  NPUC_ASSIGN_OR_RETURN(Target target, Target::FromNameOrFile(options.target));
+  if (change && change->sram_bytes > 0)
+    target.sram.bytes = change->sram_bytes;
 
   say("import");
   Compilation c;
   NPUC_ASSIGN_OR_RETURN(c.module, ImportFor(options, diagnostics));
 
   NPUC_RETURN_IF_ERROR(CheckQuantization(options, *c.module));
+  if (change && change->edit && !change->edit(*c.module))
+    return Error("E0501", "the change does not apply");
+  const report::ModelGraph graph = report::GraphOf(*c.module);
 
   ThreadPool threads(options.jobs);
   PassContext ctx(target, diagnostics);
@@ -117,16 +176,19 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
   // stages, before anything that is ours.
   const report::WorkView view{FloatView(options.precision, !options.calib.empty())};
   report::ModelWork work;
+  std::vector<report::CheckRow> checklist;
   bool analyzed = false;
   const size_t simplified = SimplifyPipeline().size() - 1, calibrated = CalibrationPipeline(ctx.options).size() - 1;
-  CalibrationData calibration;
   manager.after_stage = [&](size_t stage, const Module &m) -> Status {
     if (stage == simplified) {
       work = report::AnalyzeWork(m, target, view);
+      checklist = report::ChecklistOf(m, target);
       analyzed = true;
     }
     if (stage == calibrated && !options.calib.empty() && IsInteger(options.precision, true)) {
-      NPUC_ASSIGN_OR_RETURN(calibration, CollectStatistics(options, m, Shard{}, &threads, diagnostics, progress));
+      if (!change) {
+        NPUC_ASSIGN_OR_RETURN(calibration, CollectStatistics(options, m, Shard{}, &threads, diagnostics, progress));
+      }
       ctx.calibration = &calibration.statistics.table;
       ctx.samples = calibration.samples.get();
       say("passes");
@@ -136,8 +198,10 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
   say("passes");
   NPUC_RETURN_IF_ERROR(RunPasses(*c.module, DefaultPipeline(ctx.options), ctx, manager, &records));
   NPUC_RETURN_IF_ERROR(diagnostics.ToStatus());
-  if (!analyzed) // --pass-limit stopped before
+  if (!analyzed) { // --pass-limit stopped before
     work = report::AnalyzeWork(*c.module, target, view);
+    checklist = report::ChecklistOf(*c.module, target);
+  }
   // So did it before what follows was placed.
   for (Node &n : c.module->main().nodes())
     if (n.placement() == Placement::Unassigned && !n.is_constant() && !n.is_return())
@@ -151,7 +215,7 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
                         emit::Emit(*c.module, lower::ReferenceNpuOps(), target, emit_options, &threads));
   records.push_back({"emit", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), true});
 
-  report::BuildInput in{*c.module, target, work, emitted, ctx, {}, {}, {}};
+  report::BuildInput in{*c.module, target, work, graph, checklist, emitted, ctx, {}, {}, {}, {}, try_change};
   NPUC_ASSIGN_OR_RETURN(MappedFile model, MappedFile::Open(options.model));
   in.model_sha256 = Sha256Hex(model.text());
   for (const auto &[flag, value] : NormalizedOptions(options)) {
@@ -163,6 +227,8 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
       have->second += ", " + value;
   }
   in.command = CanonicalCommand(options);
+  NPUC_ASSIGN_OR_RETURN(in.files, InputFiles(options));
+  say("report");
   c.report = report::BuildReport(in);
   for (const PassRecord &r : records)
     c.report.compile.passes.push_back({r.pass, r.seconds, r.changed});
@@ -173,6 +239,30 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
   c.file = std::move(emitted.file);
   c.file.metadata = {{"tool", "npuc " NPUC_VERSION}, {"model", c.module->file}, {"model_sha256", in.model_sha256}};
   return c;
+}
+
+} // namespace
+
+StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &diagnostics,
+                              const ProgressFn &progress) {
+  // Advice compiles changed models; whoever turns optimisation down or bisects passes does not want it.
+  report::TryFn try_change;
+  CalibrationData calibration;
+  if (options.opt_level >= 2 && !options.no_report && options.pass_limit == INT64_MAX &&
+      options.rewrite_limit == INT64_MAX)
+    try_change = [&](const report::WhatIf &change) -> StatusOr<report::Answer> {
+      CompilerOptions changed = options;
+      if (!change.outputs.empty())
+        changed.outputs = change.outputs;
+      changed.input_shapes.insert(changed.input_shapes.end(), change.input_shapes.begin(), change.input_shapes.end());
+      changed.dump_ir.clear();
+      changed.print_after.clear();
+      changed.time_passes = changed.verify_each = false;
+      DiagnosticEngine quiet;
+      NPUC_ASSIGN_OR_RETURN(Compilation c, CompileChanged(changed, &change, {}, calibration, quiet, {}));
+      return report::Answer{std::move(c.report), ShortCommand(changed)};
+    };
+  return CompileChanged(options, nullptr, try_change, calibration, diagnostics, progress);
 }
 
 } // namespace npuc

@@ -259,7 +259,9 @@ std::vector<std::pair<std::string, std::string>> NormalizedOptions(const Compile
   return out;
 }
 
-std::string CanonicalCommand(const CompilerOptions &o) {
+namespace {
+
+std::string CommandOf(const CompilerOptions &o, const std::vector<std::pair<std::string, std::string>> &flags) {
   auto quoted = [](const std::string &s) {
     if (!s.empty() && s.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:@%+") ==
                           std::string::npos)
@@ -270,9 +272,22 @@ std::string CanonicalCommand(const CompilerOptions &o) {
     return out + "'";
   };
   std::string command = "npuc " + quoted(BaseName(o.model));
-  for (const auto &[flag, value] : NormalizedOptions(o))
+  for (const auto &[flag, value] : flags)
     command += flag == "-O" ? " -O" + value : " " + flag + " " + quoted(value);
   return command;
+}
+
+} // namespace
+
+std::string CanonicalCommand(const CompilerOptions &o) {
+  return CommandOf(o, NormalizedOptions(o));
+}
+
+std::string ShortCommand(const CompilerOptions &o) {
+  auto flags = NormalizedOptions(o);
+  const auto defaults = NormalizedOptions({});
+  std::erase_if(flags, [&](auto &f) { return std::find(defaults.begin(), defaults.end(), f) != defaults.end(); });
+  return CommandOf(o, flags);
 }
 
 } // namespace npuc

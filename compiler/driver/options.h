@@ -69,5 +69,7 @@ StatusOr<OriginId> FindNode(const Module &module, std::string_view argument, std
 // line that they make (without -o, -j and reports).
 std::vector<std::pair<std::string, std::string>> NormalizedOptions(const CompilerOptions &options);
 std::string CanonicalCommand(const CompilerOptions &options);
+// The same without what is the default.
+std::string ShortCommand(const CompilerOptions &options);
 
 } // namespace npuc

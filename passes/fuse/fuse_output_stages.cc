@@ -22,6 +22,32 @@ bool OnNpuType(const Type &t) {
   return t.is_static_tensor() && (t.is_quantized() || t.dtype() == DType::F16);
 }
 
+// Says what kept operators out that have a micro-operation: readers of `end`, the last value of the stage of `anchor`.
+void RemarkNearMisses(const Node &anchor, const Value &end, bool stage_is_long, PassContext &ctx) {
+  const CheckContext check{ctx.target};
+  for (const Use &use : end.uses()) {
+    const Node &reader = *use.user;
+    const NpuOp *op = ctx.npu->Find(reader.op());
+    if (reader.is_return() || !op || op->HasOutputStage() || reader.graph() != anchor.graph() ||
+        reader.num_results() != 1 || !OnNpuType(reader.result()->type()) || !op->StageOps(reader, use.operand, check))
+      continue;
+    std::string why;
+    if (DeniedBy(reader, ctx))
+      why = "it is denied the NPU";
+    else if (end.is_graph_output())
+      why = fmt::format("'{}' is an output of the model", end.name());
+    else if (!SoleUser(const_cast<Value *>(&end)))
+      why = fmt::format("'{}' has {} readers", end.name(), end.uses().size());
+    else if (!(reader.result()->type().shape() == end.type().shape()))
+      why = "it broadcasts the stage's value";
+    else if (stage_is_long)
+      why = fmt::format("the chain has --max-fusion-chain {} operators", ctx.options.max_fusion_chain);
+    else
+      why = "the stage is full, or cannot read the other operand";
+    ctx.AddRemark(reader, fmt::format("not in the output stage of '{}': {}", anchor.Label(), why));
+  }
+}
+
 Node *Fuse(Node &anchor, PassContext &ctx) {
   const NpuOp *op = ctx.npu->Find(anchor.op());
   if (!op || !op->HasOutputStage() || !OnNpuType(anchor.result()->type()) ||
@@ -45,6 +71,8 @@ Node *Fuse(Node &anchor, PassContext &ctx) {
       chain.push_back(next);
       v = next->result();
     }
+    if (limit == static_cast<unsigned>(std::max(1, ctx.options.max_fusion_chain)))
+      RemarkNearMisses(anchor, *v, stage.num_nodes() >= limit, ctx);
     if (chain.empty() || !ctx.MayRewrite())
       return nullptr;
     if (Node *fused = stage.Finish(v->type(), chain.back())) {

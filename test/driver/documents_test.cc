@@ -63,6 +63,13 @@ TEST(Documents, TheReportSchemaHasTheKeysOfTheReport) {
   r.performance.host_steps.resize(1);
   r.fusions.resize(1);
   r.advice.resize(1);
+  r.tried.resize(1);
+  r.near_fusions.resize(1);
+  r.layout.transposes.resize(1);
+  r.operators.resize(1);
+  r.checklist.resize(1);
+  r.memory.spilled.resize(1);
+  r.reproducibility.files.resize(1);
   r.gates.resize(1);
   r.compile.passes.resize(1);
   auto json = ParseJson(report::ToJson(r), "report");

@@ -50,7 +50,7 @@ Report Sample() {
   layer.cycles = 900;
   layer.share = 0.9;
   layer.macs = 700;
-  layer.bound_by = "LD";
+  layer.bound_by = "DDR";
   r.layers = {layer};
   r.memory.sram_bytes = 2097152;
   r.memory.sram_peak = 65536;
@@ -63,7 +63,7 @@ Report Sample() {
   r.performance.host_steps = {{{"nms"}, 0, 64, 1.5}};
   r.timeline.engines = {{"LD", {{0, 100, 0}, {200, 300, 0}}}, {"MXU", {{100, 900, 0}}}};
   r.timeline.sram = {{0, 1024}, {500, 65536}};
-  r.advice = {{"nms", "cut it off", 0}};
+  r.advice = {{"output-cut", "nms", "cut it off", "npuc m.onnx --output y", 0, 1000, 0.001, 0}};
   r.compile.passes = {{"fold", 0.25, true}};
   return r;
 }
@@ -315,7 +315,7 @@ TEST(Text, FitsATerminal) {
     r.nodes[1].reasons.push_back({fmt::format("rule-{}", i), std::string(300, 'x'), "", "", ""});
     r.layers.push_back(r.layers[0]);
     r.gates.push_back({"max-cycles", false, "too many"});
-    r.advice.push_back({"n", "line\nbreak", 1});
+    r.advice.push_back({"sram", "n", "line\nbreak", "", 1, 0, 0, 0});
   }
   r.nodes[1].id = "evil\x1b[2J\nname";
   const std::string text = RenderText(r);
