@@ -103,6 +103,22 @@ View WithoutAxes(View v, uint8_t axes) {
   return v;
 }
 
+View SpreadOver(View v, const View &like, uint8_t axes) {
+  v.n = like.n, v.h = like.h, v.w = like.w;
+  if (axes & isa::kAxisN)
+    v.stride_n = 0;
+  if (axes & isa::kAxisH)
+    v.stride_h = 0;
+  if (axes & isa::kAxisW)
+    v.stride_w = 0;
+  if (axes & isa::kAxisC) {
+    v.c = like.c;
+    v.c_block = 1;
+    v.stride_c1 = 0;
+  }
+  return v;
+}
+
 std::optional<Strided> BroadcastTo(const Strided &t, llvm::ArrayRef<int64_t> dims) {
   if (t.dims.size() > dims.size())
     return std::nullopt;

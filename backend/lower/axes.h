@@ -26,6 +26,9 @@ std::vector<AxisPiece> PiecesOverAxes(llvm::ArrayRef<Strided> tensors, const std
 // The view with extent 1 along the axes of the mask: what a reduction writes.
 isa::View WithoutAxes(isa::View v, uint8_t axes);
 
+// The opposite: what lies in `v`, with extent 1 along the axes of the mask, for every element of `like`.
+isa::View SpreadOver(isa::View v, const isa::View &like, uint8_t axes);
+
 // `t` (its own dims) seen through `dims` by numpy's broadcasting: stride 0 where it has extent 1 or no axis. nullopt
 // where extents clash.
 std::optional<Strided> BroadcastTo(const Strided &t, llvm::ArrayRef<int64_t> dims);

@@ -401,10 +401,14 @@ Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, P
     View view;
   } input;
 
+  // Weights of one value serve every command of the layer: as many as the greatest one takes.
+  std::optional<isa::Address> uniform;
   auto load_weights = [&](const ConstLayout::Piece &piece, size_t slice) {
-    return p.uniform_weight
-               ? ctx.LoadPattern(constant, 0, piece.slice_bytes[slice], p.name + "/w")
-               : ctx.LoadConst(constant, piece.slice_offset[slice], piece.slice_bytes[slice], p.name + "/w");
+    if (!p.uniform_weight)
+      return ctx.LoadConst(constant, piece.slice_offset[slice], piece.slice_bytes[slice], p.name + "/w");
+    if (!uniform)
+      uniform = ctx.LoadPattern(constant, 0, WeightBytes(p, t, tiles.tile_oc, tiles.slice_ic), p.name + "/w");
+    return *uniform;
   };
 
   auto fetch_input = [&](const Box &box) {
@@ -526,7 +530,7 @@ Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, P
             const View tile_in =
                 in.Sub(0, r.start - rows.start, c.start - cols.start, tch0 - ch0, 1, r.size, c.size, tnch);
             isa::Address wa = loaded.weights;
-            wa.offset += oc == 0 ? 0 : WeightBytes(p, t, oc, p.group_ic());
+            wa.offset += oc == 0 || uniform ? 0 : WeightBytes(p, t, oc, p.group_ic());
             emit(tile_in, r, c, tile_out, wa, WeightBytes(p, t, noc, p.group_ic()), tab, noc, isa::Accumulate::Single,
                  operands);
             continue;

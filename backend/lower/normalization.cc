@@ -1,10 +1,12 @@
 // Softmax, LogSoftmax, Layer-, RMS-, Instance-, Group- and LpNormalization, and BatchNormalization that was not folded.
 //
-//   Softmax, LogSoftmax          NORM over the axis, whichever view axis that is
-//   Layer, RMS                   NORM over the axes from `axis` on, scale and bias as broadcast views
-//   Instance, Group              channels seen as [groups, channels of a group]: NORM over the latter and the spatial
-//   axes Lp                           REDUCE l1 or l2 to f32, at least 1e-38 so that a zero vector gives zeros, ELEM
-//   division Batch                        ELEM sub, mul, mul, add in f32, in the operator's own order
+//   Softmax, LogSoftmax   NORM over the axis, whichever view axis that is
+//   Layer, RMS            NORM over the axes from `axis` on, scale and bias as broadcast views
+//   MeanVariance          NORM over the chosen axes
+//   Instance, Group       channels seen as [groups, channels of a group]: NORM over the latter and the spatial axes
+//   Lp                    REDUCE l1 or l2 to f32, at least 1e-38 so that a zero vector gives zeros, ELEM division
+//   Batch                 ELEM sub, mul, mul, add in f32, in the operator's own order
+//
 // A set that is normalised together is never split: blocks are cut along the other axes, so a set must fit on chip
 // (rule). Leaves alone: computed scale and bias, the further results of LayerNormalization (mean, inverse deviation),
 // training mode.
@@ -113,8 +115,21 @@ template <class Parameter> std::optional<Plan> MakePlan(const Node &n, Strided x
   } else {
     const bool to_end = n.Is("LayerNormalization") || n.Is("RMSNormalization");
     const int axis = Normalized(n.attrs().Int("axis", -1), rank);
-    for (int i = axis; i < (to_end ? rank : axis + 1); ++i)
-      p.chosen[i] = true;
+    if (n.Is("MeanVarianceNormalization")) {
+      // (x - mean) / (deviation + 1e-9): the square of that constant under the root matters where the deviation is 0.
+      p.epsilon = 1e-18f;
+      llvm::SmallVector<int64_t, 4> axes(n.attrs().Ints("axes").begin(), n.attrs().Ints("axes").end());
+      if (axes.empty())
+        axes = {0, 2, 3};
+      for (int64_t a : axes) {
+        if (a < -rank || a >= rank)
+          return std::nullopt;
+        p.chosen[Normalized(a, rank)] = true;
+      }
+    } else {
+      for (int i = axis; i < (to_end ? rank : axis + 1); ++i)
+        p.chosen[i] = true;
+    }
     p.kind = n.Is("Softmax")            ? isa::NormKind::Softmax
              : n.Is("LogSoftmax")       ? isa::NormKind::LogSoftmax
              : n.Is("RMSNormalization") ? isa::NormKind::Rms
@@ -201,8 +216,9 @@ public:
     if (!n.operand(0)->type().is_quantized())
       return LayoutRule::Any;
     const int rank = n.operand(0)->type().shape().rank();
-    const bool several = n.Is("GroupNormalization") || ((n.Is("LayerNormalization") || n.Is("RMSNormalization")) &&
-                                                        Normalized(n.attrs().Int("axis", -1), rank) == 1);
+    const bool several =
+        n.Is("GroupNormalization") || n.Is("MeanVarianceNormalization") ||
+        ((n.Is("LayerNormalization") || n.Is("RMSNormalization")) && Normalized(n.attrs().Int("axis", -1), rank) == 1);
     return several ? LayoutRule::RowMajor : LayoutRule::Any;
   }
   int64_t EstimateCycles(const Node &n, const Target &t) const override {
@@ -341,7 +357,7 @@ private:
     for (int a = 0; a < 4; ++a)
       if (axes >> a & 1)
         one.size[a] = 1;
-    View norm = Scratch(one, n.result()->name() + "/norm", ctx);
+    const View norm = Scratch(one, n.result()->name() + "/norm", ctx);
     isa::Reduce r;
     r.kind = n.attrs().Int("p", 2) == 1 ? isa::ReduceKind::L1 : isa::ReduceKind::L2;
     r.axes = axes ? axes : static_cast<uint8_t>(isa::kAxisN);
@@ -354,19 +370,7 @@ private:
     least.in[0] = least.out = norm;
     least.scalar[1] = 1e-38f;
     ctx.Vpu(std::move(least));
-    norm.n = from.n, norm.h = from.h, norm.w = from.w;
-    if (axes & isa::kAxisN)
-      norm.stride_n = 0;
-    if (axes & isa::kAxisH)
-      norm.stride_h = 0;
-    if (axes & isa::kAxisW)
-      norm.stride_w = 0;
-    if (axes & isa::kAxisC) {
-      norm.c = from.c;
-      norm.c_block = 1;
-      norm.stride_c1 = 0;
-    }
-    EmitElem(isa::ElemFn::Div, to, qy, from, qx, norm, ctx);
+    EmitElem(isa::ElemFn::Div, to, qy, from, qx, SpreadOver(norm, from, axes), ctx);
   }
 };
 

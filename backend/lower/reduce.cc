@@ -1,11 +1,12 @@
-// ReduceSum, Mean, Max, Min, Prod, SumSquare, L1, L2 and ArgMax, ArgMin: one REDUCE a block of outputs.
+// ReduceSum, Mean, Max, Min, Prod, SumSquare, L1, L2 and ArgMax, ArgMin: one REDUCE a block of outputs. LogSum is a sum
+// in f32 and its logarithm; LogSumExp takes the maximum out first, as the interpreter does.
 //
 // Operand and result are seen through the operand's axes (a result without the reduced axes has stride 0 there), so
 // keepdims, rank and layout need no case of their own: a result whose axes lie in another order is written through
 // strides. ArgMax gives i32 on chip, which a DMA widens to the i64 of the result. A set that is reduced together is
-// never split, so it must fit on chip (rule). Leaves alone: ReduceLogSum, ReduceLogSumExp, sets larger than the chip's
-// memory.
+// never split, so it must fit on chip (rule). Leaves alone: sets larger than the chip's memory.
 #include <algorithm>
+#include <limits>
 
 #include "backend/lower/axes.h"
 #include "backend/lower/blocks.h"
@@ -17,6 +18,7 @@
 namespace npuc::lower {
 namespace {
 
+using isa::ElemFn;
 using isa::ReduceKind;
 using isa::View;
 using program::Box;
@@ -33,11 +35,11 @@ struct NamedKind {
   std::string_view name;
   ReduceKind kind;
 };
-constexpr NamedKind kKinds[] = {{"ReduceSum", ReduceKind::Sum},   {"ReduceMean", ReduceKind::Mean},
-                                {"ReduceMax", ReduceKind::Max},   {"ReduceMin", ReduceKind::Min},
-                                {"ReduceProd", ReduceKind::Prod}, {"ReduceSumSquare", ReduceKind::SumSquare},
-                                {"ReduceL1", ReduceKind::L1},     {"ReduceL2", ReduceKind::L2},
-                                {"ArgMax", ReduceKind::ArgMax},   {"ArgMin", ReduceKind::ArgMin}};
+constexpr NamedKind kKinds[] = {
+    {"ReduceSum", ReduceKind::Sum},       {"ReduceMean", ReduceKind::Mean}, {"ReduceMax", ReduceKind::Max},
+    {"ReduceMin", ReduceKind::Min},       {"ReduceProd", ReduceKind::Prod}, {"ReduceSumSquare", ReduceKind::SumSquare},
+    {"ReduceL1", ReduceKind::L1},         {"ReduceL2", ReduceKind::L2},     {"ReduceLogSum", ReduceKind::Sum},
+    {"ReduceLogSumExp", ReduceKind::Sum}, {"ArgMax", ReduceKind::ArgMax},   {"ArgMin", ReduceKind::ArgMin}};
 ReduceKind KindOf(const Node &n) {
   for (const NamedKind &k : kKinds)
     if (n.Is(k.name))
@@ -48,9 +50,14 @@ ReduceKind KindOf(const Node &n) {
 bool IsArg(ReduceKind k) {
   return k == ReduceKind::ArgMax || k == ReduceKind::ArgMin;
 }
+bool IsLog(const Node &n) {
+  return n.Is("ReduceLogSum") || n.Is("ReduceLogSumExp");
+}
 // Integers: results that do not depend on the order of the elements.
-bool IsExact(ReduceKind k) {
-  return k == ReduceKind::Sum || k == ReduceKind::Mean || k == ReduceKind::Max || k == ReduceKind::Min || IsArg(k);
+bool IsExact(const Node &n) {
+  const ReduceKind k = KindOf(n);
+  return !n.Is("ReduceLogSumExp") &&
+         (k == ReduceKind::Sum || k == ReduceKind::Mean || k == ReduceKind::Max || k == ReduceKind::Min || IsArg(k));
 }
 
 // Which axes are reduced; nullopt when that is not constant.
@@ -94,13 +101,14 @@ std::vector<AxisPiece> Pieces(const Node &n, const Strided &x, const Strided &y,
   return PiecesOverAxes({x, to}, chosen, target);
 }
 
+// LogSumExp holds its exponents in f32 beside the operand.
 int64_t LeastBytes(const Node &n, const std::vector<bool> &chosen) {
   const Dims dims = n.operand(0)->type().shape().static_dims();
   int64_t set = 1;
   for (size_t i = 0; i < dims.size(); ++i)
     if (chosen[i])
       set *= dims[i];
-  return set * ByteSize(n.operand(0)->type().dtype()) + 64;
+  return set * (ByteSize(n.operand(0)->type().dtype()) + (n.Is("ReduceLogSumExp") ? 4 : 0)) + 64;
 }
 
 class ReduceOp : public LoweredOp {
@@ -130,7 +138,7 @@ public:
     // f32 sums over channels and positions together take the elements in memory's order; quantised results must not
     // depend on it.
     const auto chosen = ReducedAxes(n);
-    if (!chosen || !n.operand(0)->type().is_quantized() || IsExact(KindOf(n)) || chosen->size() < 3)
+    if (!chosen || !n.operand(0)->type().is_quantized() || IsExact(n) || chosen->size() < 3)
       return LayoutRule::Any;
     const bool spatial = std::any_of(chosen->begin() + 2, chosen->end(), [](bool b) { return b; });
     return (*chosen)[1] && spatial ? LayoutRule::RowMajor : LayoutRule::Any;
@@ -158,9 +166,9 @@ public:
     for (const AxisPiece &piece : pieces) {
       const View in = piece.views[0], out = WithoutAxes(piece.views[1], piece.axes);
       auto bytes = [&](const Box &b) {
-        return FetchBytes(ctx, in, Whole(b, in, piece.axes)) + (IsArg(kind)       ? b.elements() * 4
-                                                                : ctx.OnChip(out) ? 0
-                                                                                  : b.elements() * out.elem_bytes());
+        const Box whole = Whole(b, in, piece.axes);
+        return FetchBytes(ctx, in, whole) + (n.Is("ReduceLogSumExp") ? whole.elements() * 4 : 0) +
+               b.elements() * (IsArg(kind) ? 4 : (IsLog(n) ? 8 : 0) + (ctx.OnChip(out) ? 0 : out.elem_bytes()));
       };
       BlockLimits limits;
       limits.bytes = BlockBudget(ctx, bytes(Box{{0, 0, 0, 0}, {1, 1, 1, 1}}));
@@ -185,6 +193,10 @@ public:
           ctx.Emit(ctx.OnChip(widen.dst) ? isa::Engine::LD : isa::Engine::ST, std::move(widen));
           return;
         }
+        if (IsLog(n)) {
+          EmitLog(n, std::move(r), out, b, ctx);
+          return;
+        }
         r.out = ctx.Tile(out, b, y->name());
         r.out_quant = LowerContext::QuantOf(y);
         const View tile = r.out;
@@ -193,6 +205,52 @@ public:
       }));
     }
     return absl::OkStatus();
+  }
+
+private:
+  // `sum`: a REDUCE of the block's operand that lacks its result.
+  static void EmitLog(const Node &n, isa::Reduce sum, const View &out, const Box &b, LowerContext &ctx) {
+    const std::string &name = n.result()->name();
+    const isa::Quant qy = LowerContext::QuantOf(n.result());
+    auto scratch = [&](const View &like, const char *what) {
+      return ctx.AllocTile(DType::F32, like.n, like.h, like.w, like.c, name + what);
+    };
+    auto elem = [&](ElemFn fn, const View &to, isa::Quant q, const View &a, const View &c, isa::Quant qa = {}) {
+      isa::Elem e;
+      e.fn = fn;
+      e.in[0] = a;
+      e.in_quant[0] = qa;
+      e.in[1] = c;
+      e.out = to;
+      e.out_quant = q;
+      ctx.Vpu(std::move(e));
+    };
+    const View to = ctx.Tile(out, b, name), total = scratch(to, "/sum");
+    sum.out = total;
+    if (n.Is("ReduceLogSum")) {
+      ctx.Vpu(std::move(sum));
+      elem(ElemFn::Log, to, qy, total, {});
+    } else {
+      const View greatest = scratch(to, "/max"), exponents = scratch(sum.in, "/exp");
+      isa::Reduce max = sum;
+      max.kind = ReduceKind::Max;
+      max.out = greatest;
+      ctx.Vpu(std::move(max));
+      // An infinite maximum would leave NaN where it meets itself.
+      isa::Elem finite;
+      finite.fn = ElemFn::Clamp;
+      finite.in[0] = finite.out = greatest;
+      finite.imm = {-std::numeric_limits<float>::max(), std::numeric_limits<float>::max()};
+      ctx.Vpu(std::move(finite));
+      elem(ElemFn::Sub, exponents, {}, sum.in, SpreadOver(greatest, sum.in, sum.axes), sum.in_quant);
+      elem(ElemFn::Exp, exponents, {}, exponents, {});
+      sum.in = exponents;
+      sum.in_quant = {};
+      ctx.Vpu(std::move(sum));
+      elem(ElemFn::Log, total, {}, total, {});
+      elem(ElemFn::Add, to, qy, total, greatest);
+    }
+    ctx.Store(to, out, b);
   }
 };
 

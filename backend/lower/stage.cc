@@ -94,7 +94,7 @@ std::optional<MicroKind> BinaryMicroKind(const Node &n, unsigned through) {
   if (!n.op().domain.empty())
     return std::nullopt;
   const std::string_view name = n.op().name;
-  if (name == "Add")
+  if (name == "Add" || (name == "Sum" && n.num_operands() == 2))
     return MicroKind::Add;
   if (name == "Mul")
     return MicroKind::Mul;

@@ -36,6 +36,25 @@ TEST(Softmax, InBlocks) {
   // The set takes half of the memory.
   ExpectConforms({Unary("f16[3,1000]", "f16[3,1000]", "Softmax", "axis = -1"), 9008});
 }
+TEST(Lrn, EveryWindow) {
+  for (const char *attrs :
+       {"size = 1", "size = 3, alpha = 0.5", "size = 4, beta = 0.6, bias = 2.0, alpha = 2.0", "size = 16"}) {
+    ExpectConforms({Unary("f16[2,7,3,5]", "f16[2,7,3,5]", "LRN", attrs), 0, "edge-2t", false});
+    ExpectConforms({Unary("i8[1,20,3,5]{s=0.1,z=-2}", "i8[1,20,3,5]{s=0.05,z=3}", "LRN", attrs)});
+  }
+  EXPECT_GT(ExpectConforms({Unary("f16[1,32,30,30]", "f16[1,32,30,30]", "LRN", "size = 5"), 65536, "edge-2t", false}),
+            12);
+  EXPECT_EQ(BrokenRules(Unary("f16[1,32,3,3]", "f16[1,32,3,3]", "LRN", "size = 17")), "lrn-size");
+  EXPECT_EQ(BrokenRules(Unary("f16[3,32]", "f16[3,32]", "LRN", "size = 3")), "lrn-rank");
+}
+TEST(MeanVarianceNormalization, Axes) {
+  ExpectConforms(
+      {Unary("f16[2,7,3,5]", "f16[2,7,3,5]", "MeanVarianceNormalization", "axes = [0, 2, 3]"), 0, "edge-2t", false, 4});
+  ExpectConforms(
+      {Unary("f16[2,7,3,5]", "f16[2,7,3,5]", "MeanVarianceNormalization", "axes = [2, 3]"), 0, "edge-2t", false, 4});
+  // A set without variance gives zeros.
+  ExpectConforms({Unary("f16[4,1]", "f16[4,1]", "MeanVarianceNormalization", "axes = [1]")});
+}
 TEST(Softmax, AxisOfExtentOne) {
   ExpectConforms({Unary("f16[4,1,5,6]", "f16[4,1,5,6]", "Softmax", "axis = 1")});
 }

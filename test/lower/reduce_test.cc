@@ -26,6 +26,18 @@ TEST(Reduce, EveryKind) {
     ExpectConforms({Reduction("u8[2,3,4,5]{s=0.02,z=128}", op, "1, 2, 3", true, "u8[2,1,1,1]{s=0.5,z=100}")});
   }
 }
+TEST(Reduce, Logarithms) {
+  for (const char *op : {"ReduceLogSum", "ReduceLogSumExp"}) {
+    const bool exp = std::string(op) == "ReduceLogSumExp";
+    // Sums of a plain logarithm are of positive numbers: u8 with zero point 0.
+    ExpectConforms({Reduction("u8[3,5,7]{s=0.05,z=0}", op, "1", true, "u8[3,1,7]{s=0.05,z=10}")});
+    ExpectConforms({Reduction("u8[2,3,4,5]{s=0.02,z=0}", op, "1, 2, 3", true, "u8[2,1,1,1]{s=0.05,z=0}")});
+    if (exp) {
+      ExpectConforms({Reduction("f16[3,5,7]", op, "1, 2", false), 0, "edge-2t", false});
+      EXPECT_GT(ExpectConforms({Reduction("f16[200,300]", op, "1", false), 16384, "edge-2t", false}), 20);
+    }
+  }
+}
 TEST(Reduce, EveryAxisSet) {
   for (const char *axes : {"0", "1", "2", "3", "0, 1", "1, 2", "2, 3", "1, 3", "0, 3", "0, 1, 2, 3", "-1"})
     for (const bool keep : {true, false}) {
