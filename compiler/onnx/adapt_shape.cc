@@ -74,8 +74,10 @@ Status Pad10(AdaptedNode &n) {
     n.attrs.Erase("paddings");
   }
   NPUC_RETURN_IF_ERROR(Move(n, "pads", 1, true));
-  if (n.attrs.Has("value")) {
-    const float value = n.attrs.Float("value", 0);
+  if (const Attribute *fill = n.attrs.Find("value")) {
+    if (!std::holds_alternative<float>(*fill))
+      return Error("E0203", "attribute 'value' of Pad is not a float");
+    const float value = std::get<float>(*fill);
     n.attrs.Erase("value");
     if (value != 0 && n.attrs.String("mode", "constant") == "constant")
       n.set_input(2, n.ScalarLikeInput(value));
@@ -85,7 +87,7 @@ Status Pad10(AdaptedNode &n) {
 
 Status Tile1(AdaptedNode &n) {
   // Operands of version 1: a tensor, how often, along which axis.
-  if (n.inputs.size() != 3)
+  if (!n.input(0) || !n.input(1) || !n.input(2))
     return OkStatus();
   const Tensor *tiles = n.input(1)->constant(), *axis = n.input(2)->constant();
   const auto rank = n.Rank(0);

@@ -18,11 +18,15 @@ llvm::ArrayRef<AdapterRow> Families(int i) {
     return ShapeAdapters();
   case 3:
     return NnAdapters();
+  case 4:
+    return AttentionAdapters();
+  case 5:
+    return MlAdapters();
   default:
     return {};
   }
 }
-constexpr int kFamilies = 4;
+constexpr int kFamilies = 6;
 
 } // namespace
 
@@ -84,6 +88,9 @@ StatusOr<Value *> AdaptedNode::Add(std::string_view name, llvm::ArrayRef<Value *
                                    std::string_view dom) {
   const OpDef *def = LookupOp(dom, name);
   NPUC_CHECK(def != nullptr, "adapter needs {}", name);
+  for (int i = 0; i < def->min_operands; ++i)
+    if (i >= static_cast<int>(operands.size()) || !operands[i])
+      return Error("E0203", fmt::format("an input is missing: {} of {} needs it", name, op));
   Node *n = graph->AddNode(def, operands, def->min_results, origin);
   n->attrs() = std::move(attributes);
   NPUC_RETURN_IF_ERROR(InferNode(*n));

@@ -64,5 +64,7 @@ llvm::ArrayRef<AdapterRow> ElementwiseAdapters();
 llvm::ArrayRef<AdapterRow> ShapeAdapters();
 llvm::ArrayRef<AdapterRow> NnAdapters();
 llvm::ArrayRef<AdapterRow> ContribAdapters();
+llvm::ArrayRef<AdapterRow> AttentionAdapters();
+llvm::ArrayRef<AdapterRow> MlAdapters();
 
 } // namespace npuc::onnx_import

@@ -142,6 +142,64 @@ StatusOr<Attribute> ReadAttribute(const Proto &a, AttrKind kind, TensorSource &s
   return Attribute();
 }
 
+Status CheckReadKinds(const AttributeList &attrs, std::string_view op) {
+  static constexpr std::pair<std::string_view, AttrKind> kKinds[] = {
+      {"alpha", AttrKind::Float},
+      {"beta", AttrKind::Float},
+      {"epsilon", AttrKind::Float},
+      {"height_scale", AttrKind::Float},
+      {"mask_filter_value", AttrKind::Float},
+      {"max", AttrKind::Float},
+      {"min", AttrKind::Float},
+      {"momentum", AttrKind::Float},
+      {"scale", AttrKind::Float},
+      {"width_scale", AttrKind::Float},
+      {"bias", AttrKind::Floats},
+      {"scales", AttrKind::Floats},
+      {"K", AttrKind::Int},
+      {"N", AttrKind::Int},
+      {"axis", AttrKind::Int},
+      {"bits", AttrKind::Int},
+      {"block_size", AttrKind::Int},
+      {"broadcast", AttrKind::Int},
+      {"do_rotary", AttrKind::Int},
+      {"k", AttrKind::Int},
+      {"num_groups", AttrKind::Int},
+      {"num_heads", AttrKind::Int},
+      {"num_scan_inputs", AttrKind::Int},
+      {"past_present_share_buffer", AttrKind::Int},
+      {"spatial", AttrKind::Int},
+      {"unidirectional", AttrKind::Int},
+      {"axes", AttrKind::Ints},
+      {"dilations", AttrKind::Ints},
+      {"ends", AttrKind::Ints},
+      {"kernel_shape", AttrKind::Ints},
+      {"output_padding", AttrKind::Ints},
+      {"output_shape", AttrKind::Ints},
+      {"paddings", AttrKind::Ints},
+      {"pads", AttrKind::Ints},
+      {"qkv_hidden_sizes", AttrKind::Ints},
+      {"scan_input_axes", AttrKind::Ints},
+      {"shape", AttrKind::Ints},
+      {"split", AttrKind::Ints},
+      {"starts", AttrKind::Ints},
+      {"strides", AttrKind::Ints},
+      {"auto_pad", AttrKind::String},
+      {"coordinate_transformation_mode", AttrKind::String},
+      {"default_string", AttrKind::String},
+      {"mode", AttrKind::String},
+      {"y", AttrKind::String},
+      {"classes_strings", AttrKind::Strings},
+      {"xs", AttrKind::Strings},
+  };
+  for (const auto &e : attrs)
+    for (const auto &[name, kind] : kKinds)
+      if (e.name == name && KindOf(e.value) != kind)
+        return Error("E0203", fmt::format("attribute '{}' is {}; {} takes {}", e.name, KindName(KindOf(e.value)), op,
+                                          KindName(kind)));
+  return OkStatus();
+}
+
 StatusOr<std::vector<std::string>> CheckAttributes(const OpDef &op, AttributeList &attrs) {
   std::vector<std::string> unknown;
   for (const auto &e : attrs) {

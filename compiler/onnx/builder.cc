@@ -216,6 +216,8 @@ Status Builder::BuildNode(const ::onnx::NodeProto &n, OriginId id, Scope &scope)
     a.attrs.Set(written.name(), std::move(*value));
   }
 
+  if (HasAdapter(a.domain, a.op) || a.op == "Scan" || IsGradient(n))
+    NPUC_RETURN_IF_ERROR(CheckReadKinds(a.attrs, a.op));
   if (a.domain.empty() && a.op == "Scan" && a.version < 9) {
     auto body = graphs.find("body");
     if (body == graphs.end())

@@ -1,9 +1,9 @@
-// ai.onnx.ml operators: ArrayFeatureExtractor, Binarizer, LabelEncoder, TreeEnsemble. Host only.
+// ai.onnx.ml operators on columns and labels: ArrayFeatureExtractor, Binarizer, CategoryMapper, FeatureVectorizer,
+// Imputer, LabelEncoder, Normalizer, OneHotEncoder, Scaler, ZipMap. Host only. Models: ml_trees.cc, ml_linear.cc.
 #include <cmath>
 #include <map>
 
-#include "compiler/ops/movement.h"
-#include "compiler/support/fpmath.h"
+#include "compiler/ops/ml_models.h"
 
 namespace npuc::ops {
 namespace {
@@ -51,6 +51,123 @@ Status EvaluateBinarizer(EvalContext &ctx) {
     ctx.set_result(0, std::move(y));
     return OkStatus();
   });
+}
+
+// ---- Scaler, Normalizer, Imputer: columns of numbers
+
+// Entry i of a list that has one for all columns or one a column.
+template <class T> T EntryOf(llvm::ArrayRef<T> list, int64_t column) {
+  return list[list.size() == 1 ? 0 : column];
+}
+Status CheckEntries(std::string_view name, size_t size, int64_t columns) {
+  if (size == 1 || static_cast<int64_t>(size) == columns)
+    return OkStatus();
+  return AttrError(fmt::format("{} has {} entries for {} columns", name, size, columns));
+}
+
+Status InferFloats(InferContext &ctx) {
+  SetTensor(ctx, 0, DType::F32, ShapeOf(ctx, 0));
+  return OkStatus();
+}
+Status EvaluateScaler(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
+  const auto offset = ctx.attrs().Floats("offset"), scale = ctx.attrs().Floats("scale");
+  const int64_t columns = x.rank() ? x.dims().back() : 1;
+  NPUC_RETURN_IF_ERROR(CheckEntries("offset", offset.size(), columns));
+  NPUC_RETURN_IF_ERROR(CheckEntries("scale", scale.size(), columns));
+  Tensor y = Tensor::Allocate(DType::F32, x.dims());
+  for (int64_t i = 0; i < x.num_elements(); ++i)
+    y.mutable_data<float>()[i] =
+        (static_cast<float>(x.AsDouble(i)) - EntryOf(offset, i % columns)) * EntryOf(scale, i % columns);
+  ctx.set_result(0, std::move(y));
+  return OkStatus();
+}
+
+Status EvaluateNormalizer(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
+  const std::string_view norm = ctx.attrs().String("norm", "MAX");
+  if (norm != "MAX" && norm != "L1" && norm != "L2")
+    return AttrError(fmt::format("norm is '{}'", norm), "MAX, L1 or L2");
+  if (x.rank() < 1 || x.rank() > 2)
+    return ShapeError(fmt::format("Normalizer of {}", ToString(x.dims())));
+  const int64_t columns = x.dims().back();
+  Tensor y = Tensor::Allocate(DType::F32, x.dims());
+  for (int64_t row = 0; row < x.num_elements(); row += columns) {
+    double size = norm == "MAX" ? -std::numeric_limits<double>::infinity() : 0;
+    for (int64_t i = row; i < row + columns; ++i) {
+      const double v = x.AsDouble(i);
+      size = norm == "MAX" ? std::max(size, v) : norm == "L1" ? size + std::abs(v) : size + v * v;
+    }
+    if (norm == "L2")
+      size = std::sqrt(size);
+    for (int64_t i = row; i < row + columns; ++i)
+      y.mutable_data<float>()[i] = static_cast<float>(size == 0 ? x.AsDouble(i) : x.AsDouble(i) / size);
+  }
+  ctx.set_result(0, std::move(y));
+  return OkStatus();
+}
+
+Status EvaluateImputer(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
+  const int64_t columns = x.rank() ? x.dims().back() : 1;
+  Tensor y = x;
+  if (x.dtype() == DType::I64) {
+    const auto values = ctx.attrs().Ints("imputed_value_int64s");
+    NPUC_RETURN_IF_ERROR(CheckEntries("imputed_value_int64s", values.size(), columns));
+    y = Tensor::Of<int64_t>(DType::I64, x.dims(), x.values<int64_t>());
+    for (int64_t i = 0; i < x.num_elements(); ++i)
+      if (x.data<int64_t>()[i] == ctx.attrs().Int("replaced_value_int64", 0))
+        y.mutable_data<int64_t>()[i] = EntryOf(values, i % columns);
+  } else if (x.dtype() == DType::F32) {
+    const auto values = ctx.attrs().Floats("imputed_value_floats");
+    NPUC_RETURN_IF_ERROR(CheckEntries("imputed_value_floats", values.size(), columns));
+    const float replaced = ctx.attrs().Float("replaced_value_float", 0);
+    y = Tensor::Of<float>(DType::F32, x.dims(), x.values<float>());
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      const float v = x.data<float>()[i];
+      if (v == replaced || (std::isnan(v) && std::isnan(replaced)))
+        y.mutable_data<float>()[i] = EntryOf(values, i % columns);
+    }
+  } else {
+    return UnsupportedDType(x.dtype());
+  }
+  ctx.set_result(0, std::move(y));
+  return OkStatus();
+}
+
+Status InferVectorizer(InferContext &ctx) {
+  int64_t columns = 0;
+  for (int64_t n : ctx.attrs().Ints("inputdimensions"))
+    columns += n;
+  const Shape x = ShapeOf(ctx, 0);
+  SetTensor(ctx, 0, DType::F32,
+            Shape({x.ranked() && x.rank() > 1 ? x[0]
+                   : x.ranked()               ? Dim(1)
+                                              : Dim::Unknown(),
+                   Dim(columns)}));
+  return OkStatus();
+}
+Status EvaluateVectorizer(EvalContext &ctx) {
+  const auto widths = ctx.attrs().Ints("inputdimensions");
+  if (static_cast<int>(widths.size()) != ctx.num_operands())
+    return AttrError(fmt::format("inputdimensions has {} entries for {} inputs", widths.size(), ctx.num_operands()));
+  int64_t rows = -1, columns = 0;
+  for (int i = 0; i < ctx.num_operands(); ++i) {
+    const Tensor &x = ctx.operand(i);
+    const int64_t own_rows = x.rank() > 1 ? x.dims()[0] : 1;
+    if (x.rank() < 1 || x.rank() > 2 || x.dims().back() != widths[i] || (rows >= 0 && own_rows != rows))
+      return ShapeError(fmt::format("input {} is {}, not [rows, {}]", i, ToString(x.dims()), widths[i]));
+    rows = own_rows;
+    columns += widths[i];
+  }
+  Tensor y = Tensor::Allocate(DType::F32, {rows, columns});
+  int64_t at = 0;
+  for (int i = 0; i < ctx.num_operands(); at += widths[i++])
+    for (int64_t k = 0; k < rows * widths[i]; ++k)
+      y.mutable_data<float>()[k / widths[i] * columns + at + k % widths[i]] =
+          static_cast<float>(ctx.operand(i).AsDouble(k));
+  ctx.set_result(0, std::move(y));
+  return OkStatus();
 }
 
 // ---- LabelEncoder: keys and values are given as lists of one type each, or as tensors.
@@ -123,167 +240,129 @@ Status EvaluateLabelEncoder(EvalContext &ctx) {
   return OkStatus();
 }
 
-// ---- TreeEnsemble (ai.onnx.ml 5)
+// ---- CategoryMapper, OneHotEncoder, ZipMap
 
-enum Mode : int { kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual, kMember };
-
-Status VerifyTrees(const Node &n) {
-  const AttributeList &a = n.attrs();
-  const size_t nodes = a.Ints("nodes_featureids").size();
-  const Tensor *splits = a.TensorOrNull("nodes_splits"), *modes = a.TensorOrNull("nodes_modes"),
-               *weights = a.TensorOrNull("leaf_weights");
-  const auto targets = a.Ints("leaf_targetids");
-  bool good = splits && modes && weights && static_cast<size_t>(splits->num_elements()) == nodes &&
-              static_cast<size_t>(modes->num_elements()) == nodes &&
-              static_cast<size_t>(weights->num_elements()) == targets.size();
-  for (const char *name : {"nodes_trueleafs", "nodes_falseleafs", "nodes_truenodeids", "nodes_falsenodeids"})
-    good &= a.Ints(name).size() == nodes;
-  if (!good)
-    return AttrError("the tree attributes are missing or differ in length");
-  for (const auto &[leaf, id] :
-       {std::pair("nodes_trueleafs", "nodes_truenodeids"), std::pair("nodes_falseleafs", "nodes_falsenodeids")})
-    for (size_t i = 0; i < nodes; ++i) {
-      const int64_t to = a.Ints(id)[i], count = static_cast<int64_t>(a.Ints(leaf)[i] ? targets.size() : nodes);
-      // Children come behind their parents: no walk can go round.
-      if (to < 0 || to >= count || (!a.Ints(leaf)[i] && to <= static_cast<int64_t>(i)))
-        return AttrError(fmt::format("{} of node {} is {}", id, i, to));
-    }
-  for (int64_t r : a.Ints("tree_roots"))
-    if (r < 0 || r >= static_cast<int64_t>(nodes))
-      return AttrError(fmt::format("tree root {}", r));
-  const int64_t outputs = a.Int("n_targets", 1);
-  for (int64_t t : targets)
-    if (t < 0 || t >= outputs)
-      return AttrError(fmt::format("leaf target {} of {}", t, outputs));
-  if (outputs < 1)
-    return AttrError(fmt::format("n_targets is {}", outputs));
-  for (int64_t f : a.Ints("nodes_featureids"))
-    if (f < 0)
-      return AttrError(fmt::format("feature {}", f));
+Status VerifyMapper(const Node &n) {
+  if (n.attrs().StringList("cats_strings").size() != n.attrs().Ints("cats_int64s").size())
+    return AttrError("cats_strings and cats_int64s differ in length");
   return OkStatus();
 }
-Status InferTrees(InferContext &ctx) {
-  const Shape x = ShapeOf(ctx, 0);
-  SetTensor(ctx, 0, DTypeOfOperand(ctx, 0),
-            Shape({x.ranked() && x.rank() > 0 ? x[0] : Dim::Unknown(), Dim(ctx.attrs().Int("n_targets", 1))}));
+Status InferMapper(InferContext &ctx) {
+  const DType from = DTypeOfOperand(ctx, 0);
+  SetTensor(ctx, 0,
+            from == DType::String      ? DType::I64
+            : from == DType::Undefined ? from
+                                       : DType::String,
+            ShapeOf(ctx, 0));
   return OkStatus();
 }
-
-double Probit(double p) {
-  // Inverse of the normal distribution by bisection of erfc: rare, and exact enough.
-  double low = -40, high = 40;
-  for (int i = 0; i < 200; ++i) {
-    const double mid = (low + high) / 2;
-    (fpmath::Erfc(-mid / 1.4142135623730951) / 2 < p ? low : high) = mid;
-  }
-  return (low + high) / 2;
-}
-
-void PostTransform(int64_t kind, std::vector<double> &v) {
-  if (kind == 1 || kind == 3) { // SOFTMAX, SOFTMAX_ZERO (zeros stay)
-    double top = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (double x : v)
-      top = std::max(top, x);
-    for (double &x : v) {
-      const bool zero = kind == 3 && x == 0;
-      x = zero ? 0 : fpmath::Exp(x - top);
-      sum += x;
-    }
-    if (sum != 0)
-      for (double &x : v)
-        x /= sum;
-  } else if (kind == 2) {
-    for (double &x : v)
-      x = fpmath::Sigmoid(x);
-  } else if (kind == 4) {
-    for (double &x : v)
-      x = Probit(x);
-  }
-}
-
-Status EvaluateTrees(EvalContext &ctx) {
+Status EvaluateMapper(EvalContext &ctx) {
   const Tensor &x = ctx.operand(0);
-  const AttributeList &a = ctx.attrs();
-  if (x.rank() != 2)
-    return ShapeError(fmt::format("TreeEnsemble of {}", ToString(x.dims())));
-  const int64_t rows = x.dims()[0], columns = x.dims()[1], targets = a.Int("n_targets", 1);
-  const auto features = a.Ints("nodes_featureids"), true_leaf = a.Ints("nodes_trueleafs"),
-             false_leaf = a.Ints("nodes_falseleafs"), true_id = a.Ints("nodes_truenodeids"),
-             false_id = a.Ints("nodes_falsenodeids"), leaf_target = a.Ints("leaf_targetids"),
-             roots = a.Ints("tree_roots"), missing = a.Ints("nodes_missing_value_tracks_true");
-  const Tensor &splits = *a.TensorOrNull("nodes_splits"), &modes = *a.TensorOrNull("nodes_modes"),
-               &weights = *a.TensorOrNull("leaf_weights");
-  for (int64_t f : features)
-    if (f >= columns)
-      return Error("E0703", fmt::format("feature {} of {} columns", f, columns));
-  // Member sets in the order of the nodes that use them, NaN between.
-  std::vector<std::vector<double>> sets(features.size());
-  if (const Tensor *m = a.TensorOrNull("membership_values")) {
-    int64_t at = 0;
-    for (size_t i = 0; i < features.size(); ++i) {
-      if (modes.AsInt(static_cast<int64_t>(i)) != kMember)
-        continue;
-      for (; at < m->num_elements() && !std::isnan(m->AsDouble(at)); ++at)
-        sets[i].push_back(m->AsDouble(at));
-      ++at;
-    }
-  }
-  const int64_t aggregate = a.Int("aggregate_function", 1);
-  NPUC_ASSIGN_OR_RETURN(Tensor y, AllocateResult(x.dtype(), {rows, targets}));
-  return DispatchFloat(x.dtype(), [&](auto tag) -> Status {
-    using T = TypeOf<decltype(tag)>;
-    for (int64_t r = 0; r < rows; ++r) {
-      std::vector<double> sum(targets, 0);
-      std::vector<bool> any(targets, false);
-      for (int64_t root : roots) {
-        int64_t at = root;
-        bool leaf = false;
-        while (!leaf) {
-          const double v = static_cast<double>(x.data<T>()[r * columns + features[at]]), s = splits.AsDouble(at);
-          bool take;
-          switch (modes.AsInt(at)) {
-          case kLessEqual:
-            take = v <= s;
-            break;
-          case kLess:
-            take = v < s;
-            break;
-          case kGreaterEqual:
-            take = v >= s;
-            break;
-          case kGreater:
-            take = v > s;
-            break;
-          case kEqual:
-            take = v == s;
-            break;
-          case kNotEqual:
-            take = v != s;
-            break;
-          default:
-            take = llvm::is_contained(sets[at], v);
-            break;
-          }
-          if (std::isnan(v) && at < static_cast<int64_t>(missing.size()) && missing[at])
-            take = true;
-          leaf = (take ? true_leaf : false_leaf)[at] != 0;
-          at = (take ? true_id : false_id)[at];
-        }
-        const int64_t t = leaf_target[at];
-        const double w = weights.AsDouble(at);
-        sum[t] = !any[t] ? w : aggregate == 2 ? std::min(sum[t], w) : aggregate == 3 ? std::max(sum[t], w) : sum[t] + w;
-        any[t] = true;
-      }
-      if (aggregate == 0 && !roots.empty())
-        for (double &v : sum)
-          v /= static_cast<double>(roots.size());
-      PostTransform(a.Int("post_transform", 0), sum);
-      for (int64_t t = 0; t < targets; ++t)
-        y.mutable_data<T>()[r * targets + t] = static_cast<T>(sum[t]);
+  const auto names = ctx.attrs().StringList("cats_strings");
+  const auto ids = ctx.attrs().Ints("cats_int64s");
+  const int64_t n = x.num_elements();
+  if (x.dtype() == DType::String) {
+    std::map<std::string, int64_t> table;
+    for (size_t i = 0; i < names.size(); ++i)
+      table.emplace(names[i], ids[i]);
+    Tensor y = Tensor::Allocate(DType::I64, x.dims());
+    for (int64_t i = 0; i < n; ++i) {
+      auto it = table.find(x.strings()[i]);
+      y.mutable_data<int64_t>()[i] = it != table.end() ? it->second : ctx.attrs().Int("default_int64", -1);
     }
     ctx.set_result(0, std::move(y));
     return OkStatus();
+  }
+  std::map<int64_t, std::string> table;
+  for (size_t i = 0; i < names.size(); ++i)
+    table.emplace(ids[i], names[i]);
+  std::vector<std::string> y;
+  for (int64_t i = 0; i < n; ++i) {
+    auto it = table.find(x.AsInt(i));
+    y.push_back(it != table.end() ? it->second : std::string(ctx.attrs().String("default_string", "_Unused")));
+  }
+  ctx.set_result(0, Tensor::Strings(x.dims(), std::move(y)));
+  return OkStatus();
+}
+
+Status VerifyOneHot(const Node &n) {
+  if (ClassLabels(n.attrs(), "cats_int64s", "cats_strings").num_elements() == 0)
+    return AttrError("neither cats_int64s nor cats_strings are given");
+  return OkStatus();
+}
+Status InferOneHot(InferContext &ctx) {
+  Shape y = ShapeOf(ctx, 0);
+  if (y.ranked())
+    y.push_back(Dim(ClassLabels(ctx.attrs(), "cats_int64s", "cats_strings").num_elements()));
+  SetTensor(ctx, 0, DType::F32, y);
+  return OkStatus();
+}
+Status EvaluateOneHot(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
+  const Tensor categories = ClassLabels(ctx.attrs(), "cats_int64s", "cats_strings");
+  if ((x.dtype() == DType::String) != (categories.dtype() == DType::String))
+    return Error("E0302", fmt::format("categories are {}, the data are {}", Name(categories.dtype()), Name(x.dtype())));
+  std::map<std::string, int64_t> places;
+  for (int64_t i = 0; i < categories.num_elements(); ++i)
+    places.emplace(KeyOf(categories, i), i);
+  Dims dims(x.dims());
+  dims.push_back(categories.num_elements());
+  NPUC_ASSIGN_OR_RETURN(Tensor y, AllocateResult(DType::F32, dims));
+  for (int64_t i = 0; i < x.num_elements(); ++i) {
+    auto it =
+        places.find(x.dtype() == DType::String ? x.strings()[i] : std::to_string(static_cast<int64_t>(x.AsDouble(i))));
+    if (it != places.end())
+      y.mutable_data<float>()[i * dims.back() + it->second] = 1;
+    else if (ctx.attrs().Int("zeros", 1) == 0)
+      return Error("E0703", fmt::format("element {} is none of the {} categories", i, dims.back()));
+  }
+  ctx.set_result(0, std::move(y));
+  return OkStatus();
+}
+
+Status VerifyZipMap(const Node &n) {
+  if (ClassLabels(n.attrs(), "classlabels_int64s", "classlabels_strings").num_elements() == 0)
+    return AttrError("neither classlabels_int64s nor classlabels_strings are given");
+  return OkStatus();
+}
+Status InferZipMap(InferContext &ctx) {
+  const DType key = ClassLabels(ctx.attrs(), "classlabels_int64s", "classlabels_strings").dtype();
+  ctx.set_result(0, Type::Sequence(Type::Map(key, Type::Tensor(DType::F32, Shape()))));
+  return OkStatus();
+}
+// A map of label to score a row.
+Status EvaluateZipMap(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
+  const Tensor labels = ClassLabels(ctx.attrs(), "classlabels_int64s", "classlabels_strings");
+  const int64_t n = labels.num_elements();
+  if (x.rank() < 1 || x.rank() > 2 || x.dims().back() != n)
+    return ShapeError(fmt::format("scores are {} for {} class labels", ToString(x.dims()), n));
+  // A map's keys ascend.
+  std::vector<int64_t> order(n);
+  for (int64_t i = 0; i < n; ++i)
+    order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return labels.dtype() == DType::String ? labels.strings()[a] < labels.strings()[b]
+                                           : labels.AsInt(a) < labels.AsInt(b);
   });
+  EvalSequence rows;
+  for (int64_t row = 0; row < x.num_elements(); row += n) {
+    auto map = std::make_shared<EvalMap>();
+    for (int64_t i : order) {
+      if (labels.dtype() == DType::String)
+        map->keys.emplace_back(labels.strings()[i]);
+      else
+        map->keys.emplace_back(labels.AsInt(i));
+      map->values.emplace_back(Tensor::ScalarF32(static_cast<float>(x.AsDouble(row + i))));
+    }
+    EvalValue value;
+    value.v = std::shared_ptr<const EvalMap>(std::move(map));
+    rows.push_back(std::move(value));
+  }
+  EvalValue result;
+  result.v = std::make_shared<const EvalSequence>(std::move(rows));
+  ctx.set_result(0, std::move(result));
+  return OkStatus();
 }
 
 AttrSpec TensorAttr(std::string_view name) {
@@ -340,22 +419,90 @@ OpDef MlLabelEncoderDef() {
           .doc = "Each element's value in a table, or the default."};
 }
 
-OpDef MlTreeEnsembleDef() {
+OpDef MlScalerDef() {
   return {.domain = "ai.onnx.ml",
-          .name = "TreeEnsemble",
-          .since_version = 5,
+          .name = "Scaler",
           .min_operands = 1,
           .max_operands = 1,
-          .attrs = {IntAttr("aggregate_function"), IntsAttr("leaf_targetids", true), TensorAttr("leaf_weights"),
-                    TensorAttr("membership_values"), IntAttr("n_targets"), IntsAttr("nodes_falseleafs", true),
-                    IntsAttr("nodes_falsenodeids", true), IntsAttr("nodes_featureids", true),
-                    TensorAttr("nodes_hitrates"), IntsAttr("nodes_missing_value_tracks_true"),
-                    TensorAttr("nodes_modes"), TensorAttr("nodes_splits"), IntsAttr("nodes_trueleafs", true),
-                    IntsAttr("nodes_truenodeids", true), IntAttr("post_transform"), IntsAttr("tree_roots", true)},
-          .verify = VerifyTrees,
-          .infer = InferTrees,
-          .evaluate = EvaluateTrees,
-          .doc = "Decision trees, summed (or averaged, least, greatest) per target."};
+          .attrs = {FloatsAttr("offset", true), FloatsAttr("scale", true)},
+          .infer = InferFloats,
+          .evaluate = EvaluateScaler,
+          .doc = "(x - offset) * scale, by column."};
+}
+
+OpDef MlNormalizerDef() {
+  return {.domain = "ai.onnx.ml",
+          .name = "Normalizer",
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {StringAttr("norm")},
+          .infer = InferFloats,
+          .evaluate = EvaluateNormalizer,
+          .doc = "Rows divided by their greatest element, or their L1 or L2 norm; those of norm 0 stay."};
+}
+
+OpDef MlImputerDef() {
+  return {.domain = "ai.onnx.ml",
+          .name = "Imputer",
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {FloatsAttr("imputed_value_floats"), IntsAttr("imputed_value_int64s"),
+                    FloatAttr("replaced_value_float"), IntAttr("replaced_value_int64")},
+          .traits = kPure | kNoFloatWiden,
+          .infer = SameTypeAsOperand,
+          .evaluate = EvaluateImputer,
+          .doc = "A given value replaced, by column."};
+}
+
+OpDef MlFeatureVectorizerDef() {
+  return {.domain = "ai.onnx.ml",
+          .name = "FeatureVectorizer",
+          .min_operands = 1,
+          .max_operands = -1,
+          .attrs = {IntsAttr("inputdimensions", true)},
+          .infer = InferVectorizer,
+          .evaluate = EvaluateVectorizer,
+          .doc = "Columns side by side, as floats."};
+}
+
+OpDef MlCategoryMapperDef() {
+  return {.domain = "ai.onnx.ml",
+          .name = "CategoryMapper",
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {IntsAttr("cats_int64s"),
+                    {"cats_strings", AttrKind::Strings},
+                    IntAttr("default_int64"),
+                    StringAttr("default_string")},
+          .traits = kPure | kNoFloatWiden,
+          .verify = VerifyMapper,
+          .infer = InferMapper,
+          .evaluate = EvaluateMapper,
+          .doc = "Strings to their integers, or back."};
+}
+
+OpDef MlOneHotEncoderDef() {
+  return {.domain = "ai.onnx.ml",
+          .name = "OneHotEncoder",
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {IntsAttr("cats_int64s"), {"cats_strings", AttrKind::Strings}, IntAttr("zeros")},
+          .verify = VerifyOneHot,
+          .infer = InferOneHot,
+          .evaluate = EvaluateOneHot,
+          .doc = "A column a category: 1 where the element is it."};
+}
+
+OpDef MlZipMapDef() {
+  return {.domain = "ai.onnx.ml",
+          .name = "ZipMap",
+          .min_operands = 1,
+          .max_operands = 1,
+          .attrs = {IntsAttr("classlabels_int64s"), {"classlabels_strings", AttrKind::Strings}},
+          .verify = VerifyZipMap,
+          .infer = InferZipMap,
+          .evaluate = EvaluateZipMap,
+          .doc = "Rows of scores as maps of label to score."};
 }
 
 } // namespace npuc::ops
