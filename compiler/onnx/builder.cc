@@ -422,6 +422,7 @@ Status Builder::Build() {
   if (auto v = opsets_.Version(""); v && *v > kNewestOpset)
     return Error("E0202", fmt::format("the model uses opset {}, the newest known one is {}", *v, kNewestOpset),
                  "export the model for an older opset");
+  NPUC_RETURN_IF_ERROR(DropUnknownOutsidePart());
   NPUC_RETURN_IF_ERROR(CheckOperators());
   NPUC_RETURN_IF_ERROR(ResolveDims());
 
@@ -440,7 +441,7 @@ Status Builder::Build() {
   NPUC_RETURN_IF_ERROR(BuildInputs(scope));
   NPUC_RETURN_IF_ERROR(BuildInitializers(proto.graph(), scope));
   NPUC_RETURN_IF_ERROR(BuildNodes(proto.graph().node(), scope));
-  if (proto.graph().output_size() == 0)
+  if (proto.graph().output_size() == 0 && options_.outputs.empty())
     return Error("E0204", "the model has no outputs");
   for (const auto &o : proto.graph().output()) {
     Value *v = scope.Find(o.name());

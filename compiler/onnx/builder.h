@@ -67,6 +67,9 @@ private:
   };
 
   Status CheckOperators();
+  // Neither the node nor anything in its bodies or function is an operator that nobody knows.
+  bool IsKnown(const ::onnx::NodeProto &n, int depth) const;
+  Status DropUnknownOutsidePart();
   StatusOr<int64_t> ExpandedCount(const NodeList &nodes, int depth);
   void CollectUnknown(const NodeList &nodes, const Opsets &opsets, std::set<const ::onnx::FunctionProto *> &seen,
                       std::map<std::string, std::vector<std::string>> &unknown);
