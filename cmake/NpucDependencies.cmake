@@ -11,6 +11,8 @@ find_library(PNG_LIBRARY_RELEASE NAMES libpng.a REQUIRED)
 find_package(PNG REQUIRED)
 find_library(JPEG_LIBRARY_RELEASE NAMES libjpeg.a REQUIRED)
 find_package(JPEG REQUIRED)
+find_library(NPUC_WEBP_A NAMES libwebp.a REQUIRED)
+find_library(NPUC_OPENJPEG_A NAMES libopenjp2.a REQUIRED)
 
 # LLVM's support library (never the whole libLLVM).
 find_package(LLVM 19.1 REQUIRED CONFIG PATHS /usr/lib/llvm-19/lib/cmake/llvm NO_DEFAULT_PATH)

@@ -1,5 +1,6 @@
-// ImageDecoder: an encoded image (bytes) to pixels [H, W, C]. PNG and JPEG by the libraries, BMP, PNM and baseline
-// uncompressed TIFF here; JPEG 2000 and WebP are not decoded (E0104). Host only.
+// ImageDecoder: an encoded image (bytes) to pixels [H, W, C]. PNG, JPEG, JPEG 2000 and WebP by the libraries, BMP, PNM
+// and baseline uncompressed TIFF here. Host only.
+#include "compiler/ops/image_codecs.h"
 #include "compiler/ops/movement.h"
 #include "compiler/support/image.h"
 
@@ -10,7 +11,7 @@ using Bytes = std::span<const uint8_t>;
 
 Status Bad(std::string_view what) {
   return Error("E0104", fmt::format("the image cannot be decoded: {}", what),
-               "PNG, JPEG, BMP, PNM and uncompressed TIFF are read");
+               "PNG, JPEG, JPEG 2000, WebP, BMP, PNM and uncompressed TIFF are read");
 }
 
 struct Little {
@@ -192,6 +193,10 @@ StatusOr<Image> Decode(Bytes b) {
       return DecodePnm(b);
     if ((b[0] == 'I' && b[1] == 'I' && b[2] == 42) || (b[0] == 'M' && b[1] == 'M' && b[3] == 42))
       return DecodeTiff(b);
+    if (IsWebp(b))
+      return DecodeWebp(b);
+    if (IsJpeg2000(b))
+      return DecodeJpeg2000(b);
     if (LooksLikeImage(b))
       return DecodeImage(b, "the image operand", 3);
   }

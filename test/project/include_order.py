@@ -37,6 +37,7 @@ ONLY = {"runtime_stub": {"isa", "timing", "verify", "container", "ops", "interp"
 # Third-party headers that one folder alone may see.
 PRIVATE = [
     (re.compile(r"^(onnx/|google/protobuf)"), {"onnx"}, "protobuf is seen by compiler/onnx alone"),
+    (re.compile(r"^(webp/|openjpeg-)"), {"ops"}, "libwebp and OpenJPEG are seen by compiler/ops alone"),
     (re.compile(r"^hwy/"), {"interp", "runtime_stub"}, "Highway is seen by interp and runtime_stub alone"),
     (re.compile(r"^CLI/"), {"tools"}, "CLI11 is seen by the tools alone"),
 ]
