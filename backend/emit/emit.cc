@@ -1,8 +1,8 @@
 // The recipe:
 //
-//   outputs get memory of their own -> tile -> SRAM addresses, segment by segment (less residency when fragments don't
-//   fit, and again)
-//   -> arena and const addresses -> substitute -> waits -> host steps -> model file
+//   outputs get memory of their own -> tile -> SRAM addresses, segment by segment (where fragments don't fit, the
+//   layers there plan with less, and again) -> arena and const addresses -> substitute -> waits -> host steps -> model
+//   file
 //
 // Waits: commands in program order define the result; a command must wait, on each other engine, for the last command
 // before it whose bytes meet its own (one of the two writing). verify/hazards.h finds that from exact byte sets and
@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -86,58 +87,61 @@ void Substitute(isa::Address &x, const std::vector<isa::Address> &table) {
   x = {to.region, to.index, to.offset + x.offset};
 }
 
+// SRAM addresses of all segments. False when some don't fit: then `options` asks for less where that was.
+bool PlaceSram(Addressed &a, const Target &target, bool run_ahead, int attempt, tile::TileOptions *options) {
+  bool fits = true;
+  auto space_of = [&](const isa::Address &x) {
+    return a.program.buffers[x.index].space == Space::Sram ? Region::Sram : Region::Arena;
+  };
+  std::map<size_t, int64_t> beyond; // most bytes, by position
+  for (auto &step : a.program.steps) {
+    auto *segment = std::get_if<program::NpuSegment>(&step);
+    if (!segment)
+      continue;
+    const SramPlan plan = PlanSram(a.program, *segment, target, run_ahead, [&](size_t i) {
+      return timing::EstimateCycles(segment->commands[i], target, space_of);
+    });
+    fits &= plan.fits;
+    a.sram_peak = std::max(a.sram_peak, plan.peak);
+    for (size_t b = 0; b < plan.offsets.size(); ++b)
+      if (plan.offsets[b] >= 0)
+        a.address[b] = {Region::Sram, 0, plan.offsets[b]};
+    auto position = [&](int64_t command) { return a.program.layers[segment->commands[command].layer].position; };
+    for (const SramPlan::Misfit &m : plan.misfits)
+      for (size_t p = position(m.first), last = position(m.last); !plan.fits && p <= last; ++p)
+        beyond[p] = std::max(beyond[p], m.bytes);
+  }
+  for (const auto &[p, bytes] : beyond) {
+    if (options->withheld.size() <= p)
+      options->withheld.resize(p + 1, 0);
+    options->withheld[p] += std::max(bytes, target.sram.bytes / 64 * (1 + attempt));
+  }
+  return fits;
+}
+
 StatusOr<Addressed> PlaceAll(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options) {
-  // Less and less planned SRAM until every segment's buffers find room.
-  for (double share : {1.0, 0.95, 0.9, 0.82, 0.75, 0.6, 0.45, 0.3, 0.2}) {
-    for (bool keep : {true, false}) {
-      if (!keep && options.opt_level > 0 && share > 0.5)
-        continue;
-      if (keep && options.opt_level == 0)
-        continue;
-      StatusOr<Program> p = tile::TileModule(m, npu, target, {share, keep});
-      if (!p.ok()) {
-        // A layer may fit only when nothing else is kept on chip: go on; the last word is the smallest attempt's.
-        if (!keep && share <= 0.2)
-          return p.status();
-        if (options.opt_level == 0 && share >= 1.0)
-          return p.status();
-        if (keep) {
-          StatusOr<Program> again = tile::TileModule(m, npu, target, {1.0, false});
-          if (!again.ok())
-            return again.status();
-          p = std::move(again);
-        } else {
-          continue;
-        }
-      }
-      Addressed a;
-      a.program = *std::move(p);
-      a.address.resize(a.program.buffers.size());
-      bool fits = true;
-      auto space_of = [&](const isa::Address &x) {
-        return a.program.buffers[x.index].space == Space::Sram ? Region::Sram : Region::Arena;
-      };
-      for (auto &step : a.program.steps) {
-        auto *segment = std::get_if<program::NpuSegment>(&step);
-        if (!segment)
-          continue;
-        const SramPlan plan = PlanSram(a.program, *segment, target, options.opt_level > 0, [&](size_t i) {
-          return timing::EstimateCycles(segment->commands[i], target, space_of);
-        });
-        if (!plan.fits) {
-          fits = false;
-          break;
-        }
-        a.sram_peak = std::max(a.sram_peak, plan.peak);
-        for (size_t b = 0; b < plan.offsets.size(); ++b)
-          if (plan.offsets[b] >= 0)
-            a.address[b] = {Region::Sram, 0, plan.offsets[b]};
-      }
-      if (!fits)
-        continue;
-      PlaceDdr(a);
-      return a;
+  constexpr int kAttempts = 32;
+  tile::TileOptions tiling;
+  tiling.keep_on_chip = options.opt_level > 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    size_t failed = 0;
+    StatusOr<Program> p = tile::TileModule(m, npu, target, tiling, &failed);
+    if (!p.ok()) {
+      // A layer may fit when nothing else is kept on chip.
+      if (tiling.alone.size() <= failed)
+        tiling.alone.resize(failed + 1, false);
+      if (!tiling.keep_on_chip || tiling.alone[failed])
+        return p.status();
+      tiling.alone[failed] = true;
+      continue;
     }
+    Addressed a;
+    a.program = *std::move(p);
+    a.address.resize(a.program.buffers.size());
+    if (!PlaceSram(a, target, options.opt_level > 0, attempt, &tiling))
+      continue;
+    PlaceDdr(a);
+    return a;
   }
   return Error("E0406", "the layers' tiles do not fit the on-chip memory together", "use a target with more SRAM");
 }

@@ -83,6 +83,10 @@ SramPlan PlanSram(const program::Program &p, const program::NpuSegment &segment,
     const memory::Allocation a = memory::Allocate(requests, capacity);
     plan.peak = a.peak;
     plan.fits = a.fits;
+    plan.misfits.clear();
+    for (size_t k = 0; k < a.offsets.size(); ++k)
+      if (const int64_t beyond = a.offsets[k] + requests[k].size - capacity; beyond > 0)
+        plan.misfits.push_back({requests[k].first, requests[k].last, beyond});
     if (a.fits)
       for (size_t k = 0; k < lives.size(); ++k)
         plan.offsets[lives[k].buffer] = a.offsets[k];

@@ -13,6 +13,11 @@ struct SramPlan {
   bool fits = false;
   std::vector<int64_t> offsets; // by BufferId; -1 where the segment does not use the buffer
   int64_t peak = 0;
+  // Where it does not fit: buffers that lie beyond the end, alive from command `first` to `last`.
+  struct Misfit {
+    int64_t first, last, bytes; // bytes beyond
+  };
+  std::vector<Misfit> misfits;
 };
 
 // `cycles(i)`: estimated time of command i on its own. With `run_ahead`, buffers of transfers stay reserved long enough

@@ -91,11 +91,25 @@ Status LowerConstant(Stage &stage, const Value *x, const Value *w, WeightSource 
                  MakePackTable(p, std::move(data)), ctx);
 }
 
-// A x B, both computed. Blocks of rows of A and columns of B; K whole.
+// `v` for every batch item of `out`: stride 0 where it has one for all.
+View SpreadOverBatch(View v, const View &out) {
+  if (v.n != out.n) {
+    v.n = out.n;
+    v.stride_n = 0;
+  }
+  if (v.h != out.h) {
+    v.h = out.h;
+    v.stride_h = 0;
+  }
+  return v;
+}
+
+// A x B, both computed. Blocks of rows of A and columns of B; K whole. Batch items whose product is one block share a
+// command as far as an accumulator bank goes.
 Status LowerDynamic(Stage &stage, const Value *a, const Value *b, LowerContext &ctx) {
   const Target &t = ctx.target();
-  const View av = ctx.ViewOf(a), out = ctx.ViewOf(stage.result);
-  const View bv = b->constant() ? ctx.ConstView(b) : ctx.ViewOf(b);
+  const View out = ctx.ViewOf(stage.result), av = SpreadOverBatch(ctx.ViewOf(a), out),
+             bv = SpreadOverBatch(b->constant() ? ctx.ConstView(b) : ctx.ViewOf(b), out);
   const int64_t m = out.w, k = av.c, cols = out.c;
   const int64_t acc_bytes = a->type().dtype() == DType::I16 ? 8 : 4;
   const isa::AccType acc = IsFloat(a->type().dtype())    ? isa::AccType::F32
@@ -115,17 +129,25 @@ Status LowerDynamic(Stage &stage, const Value *a, const Value *b, LowerContext &
   // Column blocks: bank and budget; row blocks: what is left.
   int64_t tn = std::min(cols, std::max<int64_t>(t.mxu.oc, bank / 16 / t.mxu.oc * t.mxu.oc));
   int64_t tm = std::max<int64_t>(1, std::min(m, bank / ((tn + t.mxu.oc - 1) / t.mxu.oc * t.mxu.oc)));
-  const int64_t ea = av.elem_bytes(), eb = bv.elem_bytes(), eo = out.elem_bytes();
+  int64_t tb_h = 1, tb_n = 1;
+  if (tm == m && tn == cols) {
+    const int64_t items = std::max<int64_t>(1, bank / (m * RoundUp(cols, t.mxu.oc)));
+    tb_h = std::min<int64_t>(out.h, items);
+    tb_n = tb_h == out.h ? std::clamp<int64_t>(items / tb_h, 1, out.n) : 1;
+  }
   auto bytes = [&] {
-    return 2 * ((ctx.OnChip(av) ? 0 : tm * k * ea) + (ctx.OnChip(bv) ? 0 : tn * k * eb) +
-                (ctx.OnChip(out) ? 0 : tm * tn * eo) + static_cast<int64_t>(stage.operands.size()) * tm * tn * 2) +
-           tn * isa::kTableEntryBytes;
+    const Box all = Box::All(out);
+    const Box result{all.start, {tb_n, tb_h, tm, tn}};
+    int64_t r = ctx.OnChip(out) ? 0 : result.elements() * out.elem_bytes();
+    r += FetchBytes(ctx, av, Box{all.start, {tb_n, tb_h, tm, k}}) +
+         FetchBytes(ctx, bv, Box{all.start, {tb_n, tb_h, k, tn}});
+    for (const Stage::Operand &o : stage.operands)
+      r += FetchBytes(ctx, o.full, result);
+    return 2 * r + tn * isa::kTableEntryBytes;
   };
-  while (bytes() > ctx.budget() && (tm > 1 || tn > 1)) {
-    if (tm >= tn && tm > 1)
-      tm = CeilDiv(tm, 2);
-    else
-      tn = CeilDiv(tn, 2);
+  while (bytes() > ctx.budget() && (tb_n > 1 || tb_h > 1 || tm > 1 || tn > 1)) {
+    int64_t &largest = tb_n > 1 ? tb_n : tb_h > 1 ? tb_h : tm >= tn && tm > 1 ? tm : tn;
+    largest = CeilDiv(largest, 2);
   }
   if (bytes() > ctx.budget())
     return Error("E0405",
@@ -138,17 +160,17 @@ Status LowerDynamic(Stage &stage, const Value *a, const Value *b, LowerContext &
   const program::BufferId table = ctx.AddConst(tn * isa::kTableEntryBytes, stage.result->name() + "/table",
                                                [pack = MakePackTable(p, data), tn](uint8_t *dst) { pack(0, tn, dst); });
   const isa::Address tab = ctx.LoadConst(table, 0, tn * isa::kTableEntryBytes, stage.result->name() + "/table");
-  for (int64_t n = 0; n < out.n; ++n)
-    for (int64_t h = 0; h < out.h; ++h) {
-      const int64_t an = av.n == 1 ? 0 : n, ah = av.h == 1 ? 0 : h, bn = bv.n == 1 ? 0 : n, bh = bv.h == 1 ? 0 : h;
+  for (int64_t n = 0; n < out.n; n += tb_n)
+    for (int64_t h = 0; h < out.h; h += tb_h) {
+      const int64_t bn = std::min<int64_t>(tb_n, out.n - n), bh = std::min<int64_t>(tb_h, out.h - h);
       for (int64_t c = 0; c < cols; c += tn) {
         const int64_t nc = std::min(tn, cols - c);
-        const View bt = ctx.Fetch(bv, Box{{bn, bh, 0, c}, {1, 1, k, nc}}, b->name());
+        const View bt = FetchBroadcast(ctx, bv, Box{{n, h, 0, c}, {bn, bh, k, nc}}, b->name());
         for (int64_t r = 0; r < m; r += tm) {
           const int64_t nr = std::min(tm, m - r);
-          const Box out_box{{n, h, r, c}, {1, 1, nr, nc}};
+          const Box out_box{{n, h, r, c}, {bn, bh, nr, nc}};
           isa::MatMul mm;
-          mm.a = ctx.Fetch(av, Box{{an, ah, r, 0}, {1, 1, nr, k}}, a->name());
+          mm.a = FetchBroadcast(ctx, av, Box{{n, h, r, 0}, {bn, bh, nr, k}}, a->name());
           mm.b = bt;
           mm.out = ctx.Tile(out, out_box, stage.result->name());
           mm.weight_dtype = bv.dtype;

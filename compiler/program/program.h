@@ -52,6 +52,7 @@ struct Layer {
   std::string name, op;
   Origin origin;
   const Node *node = nullptr;
+  size_t position = 0; // of the node in the order of all nodes
   int tiles = 0; // compute commands
 };
 

@@ -72,11 +72,13 @@ bool MakeOutputsOwn(Module &m) {
   return changed;
 }
 
-StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target, const TileOptions &options) {
+StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target, const TileOptions &options,
+                             size_t *failed) {
   Graph &g = m.main();
   const std::vector<Run> runs = SplitRuns(g);
   Places places(g, runs, target);
-  const int64_t sram = static_cast<int64_t>(static_cast<double>(target.sram.bytes) * options.sram_share) / 64 * 64;
+  const int64_t sram = target.sram.bytes;
+  auto withheld = [&](size_t position) { return position < options.withheld.size() ? options.withheld[position] : 0; };
 
   std::vector<int64_t> reserve;
   for (const Run &run : runs)
@@ -84,7 +86,10 @@ StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target,
       const NpuOp *op = run.placement == Placement::Npu ? npu.Find(n->op()) : nullptr;
       const int64_t least = op ? op->WorkingBytes(*n, target) * 4 / 3 + 64 : 0; // the budget below is three quarters
       const int64_t wanted = std::min(std::max<int64_t>(sram / 96, 2 * ConstantBytes(*n) + sram / 96), sram / 2);
-      reserve.push_back(std::max(wanted, std::min(least, sram * 9 / 10)));
+      const size_t position = reserve.size();
+      const bool alone = position < options.alone.size() && options.alone[position];
+      const int64_t tiles = std::max(wanted, std::min(least, sram * 9 / 10));
+      reserve.push_back(alone ? sram : std::min(sram, tiles + withheld(position)));
     }
   std::vector<int64_t> used(reserve.size(), 0);
   if (options.keep_on_chip)
@@ -130,11 +135,15 @@ StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target,
       layer.op = OpName(*n);
       layer.origin = n->origin();
       layer.node = n;
+      layer.position = position;
       p.layers.push_back(std::move(layer));
-      const int64_t budget = std::max<int64_t>((sram - used[position]) * 3 / 4, sram / 128);
+      const int64_t budget = std::max<int64_t>((sram - withheld(position) - used[position]) * 3 / 4, sram / 128);
       ctx.BeginNode(&segment, static_cast<uint32_t>(p.layers.size() - 1), budget);
-      if (Status s = op->Lower(*n, ctx); !s.ok())
+      if (Status s = op->Lower(*n, ctx); !s.ok()) {
+        if (failed)
+          *failed = position;
         return AtNode(s, NodeName(m, *n), n->op().name);
+      }
       for (unsigned i = 0; i < n->num_results(); ++i)
         if (auto it = p.places.find(n->result(i)); it != p.places.end())
           p.captures.push_back(

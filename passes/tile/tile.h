@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "compiler/ir/graph.h"
 #include "compiler/pass/npu_op.h"
@@ -12,16 +13,19 @@
 namespace npuc::tile {
 
 struct TileOptions {
-  // Share of SRAM that resident tensors and tiles plan with. Emission retries with less when fragments don't fit.
-  double sram_share = 1.0;
   bool keep_on_chip = true; // -O0: every tensor goes through DDR
+  // By position in the order of all nodes; empty: none. Emission asks again where fragments don't fit.
+  std::vector<int64_t> withheld; // bytes of SRAM that residents and tiles do without
+  std::vector<bool> alone;       // no tensor stays on chip beside the node's own tiles
 };
 
 // Inserts copies where a model output cannot be written in place: outputs that are inputs, constants, or returned
 // twice. Returns whether it changed the graph. Copies carry no origin.
 bool MakeOutputsOwn(Module &m);
 
-// Every node is placed. Errors: what lowerings report, with node context (E0405: a tile does not fit).
-StatusOr<program::Program> TileModule(Module &m, const NpuOps &npu, const Target &target, const TileOptions &options);
+// Every node is placed. Errors: what lowerings report, with node context (E0405: a tile does not fit); `failed` is then
+// the node's position.
+StatusOr<program::Program> TileModule(Module &m, const NpuOps &npu, const Target &target, const TileOptions &options,
+                                      size_t *failed = nullptr);
 
 } // namespace npuc::tile
