@@ -50,6 +50,18 @@ StatusOr<Shard> ParseShard(std::string_view text) {
   return Error("E0501", fmt::format("--shard {}: not I/N with I from 1 to N", text), "for example --shard 2/8");
 }
 
+StatusOr<std::unique_ptr<SampleSet>> OpenSamples(const CompilerOptions &options, const Graph &g) {
+  Preprocess preprocess;
+  if (!options.preprocess.empty()) {
+    NPUC_ASSIGN_OR_RETURN(preprocess, ReadPreprocess(options.preprocess));
+  }
+  std::vector<SampleSet::Input> inputs;
+  for (unsigned i = 0; i < g.num_inputs(); ++i)
+    inputs.push_back({g.input(i)->name(), g.input(i)->type()});
+  NPUC_ASSIGN_OR_RETURN(SampleSet set, SampleSet::Open(options.calib, std::move(inputs), std::move(preprocess)));
+  return std::make_unique<SampleSet>(std::move(set));
+}
+
 StatusOr<CalibrationData> CollectStatistics(const CompilerOptions &options, const Module &m, const Shard &shard,
                                             ThreadPool *threads, DiagnosticEngine &diagnostics,
                                             const ProgressFn &progress) {
@@ -59,17 +71,7 @@ StatusOr<CalibrationData> CollectStatistics(const CompilerOptions &options, cons
     return FromFile(options.calib[0], m, sha256, diagnostics);
 
   CalibrationData data;
-  Preprocess preprocess;
-  std::string preprocess_text;
-  if (!options.preprocess.empty()) {
-    NPUC_ASSIGN_OR_RETURN(preprocess_text, ReadTextFile(options.preprocess));
-    NPUC_ASSIGN_OR_RETURN(preprocess, ReadPreprocess(options.preprocess));
-  }
-  std::vector<SampleSet::Input> inputs;
-  for (unsigned i = 0; i < m.main().num_inputs(); ++i)
-    inputs.push_back({m.main().input(i)->name(), m.main().input(i)->type()});
-  NPUC_ASSIGN_OR_RETURN(SampleSet set, SampleSet::Open(options.calib, std::move(inputs), std::move(preprocess)));
-  data.samples = std::make_unique<SampleSet>(std::move(set));
+  NPUC_ASSIGN_OR_RETURN(data.samples, OpenSamples(options, m.main()));
   const SampleSet &samples = *data.samples;
   if (samples.size() < kFewSamples)
     diagnostics.Warning(fmt::format("calibration on {} samples: ranges from so few are a guess", samples.size()),
@@ -79,7 +81,11 @@ StatusOr<CalibrationData> CollectStatistics(const CompilerOptions &options, cons
   f.model = std::filesystem::path(options.model).filename().string();
   f.model_sha256 = sha256;
   f.graph_hash = Hash(m);
-  f.set_hash = HashCombine(samples.NamesHash(), Xxh3(preprocess_text));
+  std::string preprocess;
+  if (!options.preprocess.empty()) {
+    NPUC_ASSIGN_OR_RETURN(preprocess, ReadTextFile(options.preprocess));
+  }
+  f.set_hash = HashCombine(samples.NamesHash(), Xxh3(preprocess));
   f.set_size = samples.size();
   std::vector<int64_t> which;
   for (int64_t i = shard.index - 1; i < samples.size(); i += shard.count)

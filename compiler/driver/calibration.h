@@ -20,6 +20,9 @@ struct Shard {
 // "2/8". Errors: E0501.
 StatusOr<Shard> ParseShard(std::string_view text);
 
+// The samples of options.calib, by options.preprocess, for the inputs of a graph.
+StatusOr<std::unique_ptr<SampleSet>> OpenSamples(const CompilerOptions &options, const Graph &g);
+
 struct CalibrationData {
   StatisticsFile statistics;
   std::unique_ptr<SampleSet> samples; // null: the statistics came from a file

@@ -9,6 +9,7 @@
 #include "backend/lower/registry.h"
 #include "backend/report/build.h"
 #include "backend/report/work.h"
+#include "compiler/driver/accuracy.h"
 #include "compiler/driver/calibration.h"
 #include "compiler/driver/front.h"
 #include "compiler/onnx/import.h"
@@ -262,7 +263,17 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
       NPUC_ASSIGN_OR_RETURN(Compilation c, CompileChanged(changed, &change, {}, calibration, quiet, {}));
       return report::Answer{std::move(c.report), ShortCommand(changed)};
     };
-  return CompileChanged(options, nullptr, try_change, calibration, diagnostics, progress);
+  NPUC_ASSIGN_OR_RETURN(Compilation c,
+                        CompileChanged(options, nullptr, try_change, calibration, diagnostics, progress));
+  if (options.gates.min_cosine) {
+    NPUC_ASSIGN_OR_RETURN(const Accuracy a,
+                          MeasureAccuracy(options, c.file, calibration.samples.get(), diagnostics, progress));
+    c.report.quantization.cosine = a.cosine;
+    if (a.cosine < 1)
+      diagnostics.Note(
+          fmt::format("the least cosine is {:.6g}: output '{}', sample '{}'", a.cosine, a.output, a.sample));
+  }
+  return c;
 }
 
 } // namespace npuc

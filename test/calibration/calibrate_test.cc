@@ -125,6 +125,26 @@ TEST(Calibrate, ActivationsThatAreNotFiniteAreAWarning) {
   EXPECT_NE(diagnostics.All()[0].message.find("'y' had 54 NaN"), std::string::npos);
 }
 
+TEST(Calibrate, BoundsOfClipThatAreOperands) {
+  // Both bounds as constants, and a greatest alone: ranges are those of what comes out.
+  Module m;
+  Graph &g = m.main();
+  Value *x = g.AddInput("x", Type::Tensor(DType::F32, Shape({1, 2, 3, 3})));
+  Value *lo = g.AddConstant(Tensor::ScalarF32(-0.5f), "lo"), *hi = g.AddConstant(Tensor::ScalarF32(1.5f), "hi");
+  const std::string both = "both", one = "one";
+  g.AddOutput(g.AddNode(LookupOp("", "Clip"), {x, lo, hi}, 1, {}, nullptr, {both})->result());
+  g.AddOutput(g.AddNode(LookupOp("", "Clip"), {x, nullptr, hi}, 1, {}, nullptr, {one})->result());
+  ASSERT_TRUE(InferShapes(g).ok());
+  DiagnosticEngine diagnostics;
+  auto c = Calibrate(g, Numbers(6), All(6), nullptr, diagnostics); // -3 ... 2
+  ASSERT_TRUE(c.ok()) << c.status();
+  EXPECT_EQ(c->table.Find("both")->min, -0.5f);
+  EXPECT_EQ(c->table.Find("both")->max, 1.5f);
+  EXPECT_EQ(c->table.Find("one")->min, -3);
+  EXPECT_EQ(c->table.Find("one")->max, 1.5f);
+  EXPECT_EQ(c->table.Find("hi"), nullptr) << "constants need no statistics";
+}
+
 TEST(ChannelAxis, FollowsTheOperators) {
   Module m;
   Graph &g = m.main();
