@@ -64,6 +64,7 @@ Report Sample() {
   r.timeline.engines = {{"LD", {{0, 100, 0}, {200, 300, 0}}}, {"MXU", {{100, 900, 0}}}};
   r.timeline.sram = {{0, 1024}, {500, 65536}};
   r.advice = {{"output-cut", "nms", "cut it off", "npuc m.onnx --output y", 0, 1000, 0.001, 0}};
+  r.operators = {{"Conv", 2, 2, 0, 0, 700, ""}};
   r.compile.passes = {{"fold", 0.25, true}};
   return r;
 }
@@ -337,7 +338,7 @@ TEST(Html, IsSelfContainedAndEscapes) {
   EXPECT_NE(html.find("m&lt;&amp;&gt;.onnx"), std::string::npos);
   EXPECT_NE(html.find("&quot;quoted&quot; &amp; &lt;b&gt;"), std::string::npos);
   EXPECT_NE(html.find("prefers-color-scheme: dark"), std::string::npos);
-  for (const char *section : {"time", "layers", "roofline", "sram", "graph", "fallbacks", "nodes", "advice", "made"})
+  for (const char *section : {"time", "layers", "roofline", "sram", "graph", "fallbacks", "nodes", "model", "advice", "made"})
     EXPECT_NE(html.find(fmt::format("<h2 id=\"{}\"", section)), std::string::npos) << section;
 }
 
