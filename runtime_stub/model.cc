@@ -66,7 +66,8 @@ StatusOr<std::shared_ptr<const Model>> Model::FromFile(container::ModelFile file
                 m->name_, diagnostics);
   m->target_ = *std::move(target);
 
-  if (f.const_pieces.size() == 1 && f.const_pieces[0].offset == 0 && f.const_pieces[0].bytes == f.const_bytes) {
+  if (f.const_pieces.size() == 1 && f.const_pieces[0].data && f.const_pieces[0].offset == 0 &&
+      f.const_pieces[0].bytes == f.const_bytes) {
     m->constants_ = {const_cast<uint8_t *>(f.const_pieces[0].data), f.const_bytes};
   } else if (f.const_bytes > 0) {
     uint8_t *all = static_cast<uint8_t *>(std::aligned_alloc(64, (f.const_bytes + 63) / 64 * 64));
@@ -76,7 +77,7 @@ StatusOr<std::shared_ptr<const Model>> Model::FromFile(container::ModelFile file
     m->gathered_ = std::shared_ptr<void>(all, std::free);
     std::memset(all, 0, f.const_bytes);
     for (const auto &p : f.const_pieces)
-      std::memcpy(all + p.offset, p.data, p.bytes);
+      p.CopyTo(all + p.offset);
     m->constants_ = {all, f.const_bytes};
   }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -12,6 +13,10 @@
 #include "compiler/support/mapped_file.h"
 #include "compiler/support/status.h"
 #include "compiler/types/type.h"
+
+namespace npuc {
+class ThreadPool;
+}
 
 namespace npuc::container {
 
@@ -80,19 +85,23 @@ struct ModelFile {
   std::vector<std::pair<std::string, std::string>> metadata; // tool version, model hash ...
 
   // The const region, 64-byte aligned pieces. When writing: concatenated from `const_pieces` (offset ascending, gaps
-  // zero); when read: a mapping.
+  // zero); when read: a mapping. A piece is bytes in memory, or made by `fill` (into zeros) each time they are wanted:
+  // packed weights of a big model are never all in memory.
   struct Piece {
     int64_t offset = 0;
     const uint8_t *data = nullptr;
     int64_t bytes = 0;
-    std::shared_ptr<const void> owner;
+    std::shared_ptr<const void> owner = nullptr;
+    std::function<void(uint8_t *dst)> fill = {}; // with no `data`; called by any thread
+    void CopyTo(uint8_t *dst) const;             // dst: `bytes` zeros
   };
   std::vector<Piece> const_pieces;
   int64_t const_bytes = 0;
 };
 
 // Writes through support/atomic_file.h. Deterministic bytes.
-Status WriteModelFile(const ModelFile &m, const std::string &path);
+// `threads` (or null) make the pieces' bytes.
+Status WriteModelFile(const ModelFile &m, const std::string &path, ThreadPool *threads = nullptr);
 // Maps the file and proves header, section table, checksums, FlatBuffers and decoding; not yet the machine's rules: see
 // backend/verify. Errors E06xx. const_pieces has one piece, the mapping (kept alive by its owner).
 StatusOr<ModelFile> ReadModelFile(const std::string &path);

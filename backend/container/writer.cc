@@ -10,6 +10,7 @@
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hash.h"
+#include "compiler/support/thread_pool.h"
 
 namespace npuc::container {
 namespace {
@@ -131,9 +132,19 @@ private:
   FlatBufferBuilder b_;
 };
 
+// Pieces whose bytes are to be made are made so many bytes (or one piece) at a time, all threads at it.
+constexpr int64_t kBatchBytes = int64_t{32} << 20;
+
 } // namespace
 
-Status WriteModelFile(const ModelFile &m, const std::string &path) {
+void ModelFile::Piece::CopyTo(uint8_t *dst) const {
+  if (data)
+    std::memcpy(dst, data, bytes);
+  else if (bytes > 0)
+    fill(dst);
+}
+
+Status WriteModelFile(const ModelFile &m, const std::string &path, ThreadPool *threads) {
   NPUC_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
   std::vector<Section> table;
   const uint64_t header_bytes = sizeof(Header) + kNumSectionKinds * sizeof(Section);
@@ -172,11 +183,36 @@ Status WriteModelFile(const ModelFile &m, const std::string &path) {
       checksum.Update(zeros, std::min<int64_t>(to - at, sizeof zeros));
     return file.PadTo(base + static_cast<uint64_t>(to));
   };
-  for (const ModelFile::Piece &p : m.const_pieces) {
+  std::vector<uint8_t> made; // bytes of the pieces [first, made_end)
+  std::vector<int64_t> made_at;
+  size_t made_end = 0;
+  for (size_t i = 0; i < m.const_pieces.size(); ++i) {
+    const ModelFile::Piece &p = m.const_pieces[i];
+    if (i >= made_end) {
+      int64_t bytes = 0;
+      made_at.clear();
+      const size_t first = i;
+      for (made_end = i; made_end < m.const_pieces.size(); ++made_end) {
+        const ModelFile::Piece &q = m.const_pieces[made_end];
+        const int64_t more = q.data ? 0 : q.bytes;
+        if (bytes > 0 && bytes + more > kBatchBytes)
+          break;
+        made_at.push_back(bytes);
+        bytes += more;
+      }
+      made.assign(static_cast<size_t>(bytes), 0);
+      const auto make = [&](size_t begin, size_t end) {
+        for (size_t k = begin; k < end; ++k)
+          if (!m.const_pieces[first + k].data)
+            m.const_pieces[first + k].CopyTo(made.data() + made_at[k]);
+      };
+      threads ? threads->ParallelFor(made_at.size(), 1, make) : make(0, made_at.size());
+    }
     NPUC_CHECK(p.offset >= at && p.bytes >= 0 && p.offset + p.bytes <= m.const_bytes,
                "const piece [{}, {}) after {}, of {}", p.offset, p.offset + p.bytes, at, m.const_bytes);
     NPUC_RETURN_IF_ERROR(gap(p.offset));
-    const std::span<const uint8_t> bytes(p.data, static_cast<size_t>(p.bytes));
+    const std::span<const uint8_t> bytes(p.data ? p.data : made.data() + made_at[made_at.size() - (made_end - i)],
+                                         static_cast<size_t>(p.bytes));
     checksum.Update(bytes.data(), bytes.size());
     NPUC_RETURN_IF_ERROR(file.Write(bytes));
     at = p.offset + p.bytes;

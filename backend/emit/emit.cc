@@ -148,8 +148,7 @@ StatusOr<Addressed> PlaceAll(Module &m, const NpuOps &npu, const Target &target,
 
 } // namespace
 
-StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options,
-                          ThreadPool *threads) {
+StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options) {
   tile::MakeOutputsOwn(m);
   Graph &g = m.main();
   NPUC_ASSIGN_OR_RETURN(Addressed a, PlaceAll(m, npu, target, options));
@@ -192,31 +191,10 @@ StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, co
     ModelFile::Piece piece;
     piece.offset = a.address[i].offset;
     piece.bytes = b.bytes;
-    if (b.data) {
-      piece.data = b.data;
-    } else {
-      std::shared_ptr<uint8_t> bytes(static_cast<uint8_t *>(std::calloc(b.bytes, 1)), std::free);
-      NPUC_CHECK(bytes != nullptr, "out of memory: {} bytes", b.bytes);
-      piece.data = bytes.get();
-      piece.owner = bytes;
-    }
+    piece.data = b.data;
+    if (!b.data)
+      piece.fill = b.fill;
     file.const_pieces.push_back(std::move(piece));
-  }
-  {
-    std::vector<std::pair<const Buffer *, uint8_t *>> work;
-    size_t k = 0;
-    for (const Buffer &b : p.buffers) {
-      if (b.space != Space::Const || b.bytes == 0)
-        continue;
-      if (!b.data)
-        work.push_back({&b, const_cast<uint8_t *>(file.const_pieces[k].data)});
-      ++k;
-    }
-    auto fill = [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i)
-        work[i].first->fill(work[i].second);
-    };
-    threads ? threads->ParallelFor(work.size(), 1, fill) : fill(0, work.size());
   }
   file.const_bytes = a.const_bytes;
 

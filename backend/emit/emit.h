@@ -40,7 +40,6 @@ struct EmitResult {
 };
 
 // Changes the module only by MakeOutputsOwn. Errors: with node context.
-StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options,
-                          ThreadPool *threads);
+StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options);
 
 } // namespace npuc::emit

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <future>
 
 #include "backend/emit/emit.h"
 #include "backend/lower/registry.h"
@@ -66,8 +67,10 @@ Status CheckQuantization(const CompilerOptions &o, const Module &m) {
 
 } // namespace
 
-StatusOr<std::unique_ptr<Module>> ImportFor(const CompilerOptions &options, DiagnosticEngine &diagnostics) {
+StatusOr<std::unique_ptr<Module>> ImportFor(const CompilerOptions &options, DiagnosticEngine &diagnostics,
+                                            std::shared_ptr<std::map<uint64_t, Tensor>> copies) {
   ImportOptions import;
+  import.copies = std::move(copies);
   import.dims = options.dims;
   import.input_shapes = options.input_shapes;
   import.binds = options.binds;
@@ -141,11 +144,16 @@ StatusOr<std::vector<report::InputFile>> InputFiles(const CompilerOptions &o) {
   return files;
 }
 
-// One compilation, changed as `change` says (null: as it is). `calibration` is collected by the unchanged one and taken
-// over by the changed ones.
+// What the unchanged compilation leaves to the changed ones.
+struct Kept {
+  CalibrationData calibration;
+  std::shared_ptr<std::map<uint64_t, Tensor>> copies = std::make_shared<std::map<uint64_t, Tensor>>(); // ImportOptions
+};
+
+// One compilation, changed as `change` says (null: as it is).
 StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const report::WhatIf *change,
-                                     const report::TryFn &try_change, CalibrationData &calibration,
-                                     DiagnosticEngine &diagnostics, const ProgressFn &progress) {
+                                     const report::TryFn &try_change, Kept &kept, DiagnosticEngine &diagnostics,
+                                     const ProgressFn &progress) {
   auto say = [&](const char *what) {
     if (progress)
       progress(what);
@@ -155,9 +163,16 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   if (change && change->sram_bytes > 0)
     target.sram.bytes = change->sram_bytes;
 
+  // The hash of a big model takes seconds; it has a thread of its own. A changed model has no use for one.
+  std::future<std::string> model_sha256 =
+      std::async(change ? std::launch::deferred : std::launch::async, [&]() -> std::string {
+        StatusOr<MappedFile> model = change ? StatusOr<MappedFile>(MappedFile()) : MappedFile::Open(options.model);
+        return model.ok() ? Sha256Hex(model->text()) : "";
+      });
+
   say("import");
   Compilation c;
-  NPUC_ASSIGN_OR_RETURN(c.module, ImportFor(options, diagnostics));
+  NPUC_ASSIGN_OR_RETURN(c.module, ImportFor(options, diagnostics, kept.copies));
 
   NPUC_RETURN_IF_ERROR(CheckQuantization(options, *c.module));
   if (change && change->edit && !change->edit(*c.module))
@@ -168,6 +183,7 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   PassContext ctx(target, diagnostics);
   NPUC_ASSIGN_OR_RETURN(ctx.options, MakePassOptions(options, *c.module));
   ctx.threads = &threads;
+  ctx.estimate_only = change != nullptr;
   ctx.npu = &lower::ReferenceNpuOps();
   ctx.rewrite_limit = options.rewrite_limit;
   std::vector<PassRecord> records;
@@ -183,15 +199,17 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   manager.after_stage = [&](size_t stage, const Module &m) -> Status {
     if (stage == simplified) {
       work = report::AnalyzeWork(m, target, view);
-      checklist = report::ChecklistOf(m, target);
+      if (!change)
+        checklist = report::ChecklistOf(m, target);
       analyzed = true;
     }
     if (stage == calibrated && !options.calib.empty() && IsInteger(options.precision, true)) {
       if (!change) {
-        NPUC_ASSIGN_OR_RETURN(calibration, CollectStatistics(options, m, Shard{}, &threads, diagnostics, progress));
+        NPUC_ASSIGN_OR_RETURN(kept.calibration,
+                              CollectStatistics(options, m, Shard{}, &threads, diagnostics, progress));
       }
-      ctx.calibration = &calibration.statistics.table;
-      ctx.samples = calibration.samples.get();
+      ctx.calibration = &kept.calibration.statistics.table;
+      ctx.samples = kept.calibration.samples.get();
       say("passes");
     }
     return OkStatus();
@@ -213,12 +231,11 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   emit::EmitOptions emit_options;
   emit_options.opt_level = options.opt_level;
   NPUC_ASSIGN_OR_RETURN(emit::EmitResult emitted,
-                        emit::Emit(*c.module, lower::ReferenceNpuOps(), target, emit_options, &threads));
+                        emit::Emit(*c.module, lower::ReferenceNpuOps(), target, emit_options));
   records.push_back({"emit", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), true});
 
   report::BuildInput in{*c.module, target, work, graph, checklist, emitted, ctx, {}, {}, {}, {}, try_change};
-  NPUC_ASSIGN_OR_RETURN(MappedFile model, MappedFile::Open(options.model));
-  in.model_sha256 = Sha256Hex(model.text());
+  in.model_sha256 = model_sha256.get();
   for (const auto &[flag, value] : NormalizedOptions(options)) {
     const std::string key = flag.substr(flag.find_first_not_of('-'));
     auto have = std::find_if(in.options.begin(), in.options.end(), [&](auto &o) { return o.first == key; });
@@ -248,7 +265,7 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
                               const ProgressFn &progress) {
   // Advice compiles changed models; whoever turns optimisation down or bisects passes does not want it.
   report::TryFn try_change;
-  CalibrationData calibration;
+  Kept kept;
   if (options.opt_level >= 2 && !options.no_report && options.pass_limit == INT64_MAX &&
       options.rewrite_limit == INT64_MAX)
     try_change = [&](const report::WhatIf &change) -> StatusOr<report::Answer> {
@@ -260,14 +277,13 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
       changed.print_after.clear();
       changed.time_passes = changed.verify_each = false;
       DiagnosticEngine quiet;
-      NPUC_ASSIGN_OR_RETURN(Compilation c, CompileChanged(changed, &change, {}, calibration, quiet, {}));
+      NPUC_ASSIGN_OR_RETURN(Compilation c, CompileChanged(changed, &change, {}, kept, quiet, {}));
       return report::Answer{std::move(c.report), ShortCommand(changed)};
     };
-  NPUC_ASSIGN_OR_RETURN(Compilation c,
-                        CompileChanged(options, nullptr, try_change, calibration, diagnostics, progress));
+  NPUC_ASSIGN_OR_RETURN(Compilation c, CompileChanged(options, nullptr, try_change, kept, diagnostics, progress));
   if (options.gates.min_cosine) {
     NPUC_ASSIGN_OR_RETURN(const Accuracy a,
-                          MeasureAccuracy(options, c.file, calibration.samples.get(), diagnostics, progress));
+                          MeasureAccuracy(options, c.file, kept.calibration.samples.get(), diagnostics, progress));
     c.report.quantization.cosine = a.cosine;
     if (a.cosine < 1)
       diagnostics.Note(

@@ -8,7 +8,9 @@
 
 namespace npuc {
 
-StatusOr<std::unique_ptr<Module>> ImportFor(const CompilerOptions &options, DiagnosticEngine &diagnostics);
+// `copies`: see ImportOptions.
+StatusOr<std::unique_ptr<Module>> ImportFor(const CompilerOptions &options, DiagnosticEngine &diagnostics,
+                                            std::shared_ptr<std::map<uint64_t, Tensor>> copies = nullptr);
 PassManagerOptions ManagerOptions(const CompilerOptions &options, const Target &target);
 
 } // namespace npuc

@@ -21,6 +21,7 @@
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/hash.h"
 #include "compiler/support/mapped_file.h"
+#include "compiler/support/thread_pool.h"
 
 namespace npuc {
 namespace fs = std::filesystem;
@@ -72,6 +73,7 @@ StatusOr<Artifact> CompileToFiles(const CompilerOptions &options, DiagnosticEngi
   NPUC_ASSIGN_OR_RETURN(Compilation compilation, Compile(options, diagnostics, progress));
   if (progress)
     progress("write");
+  ThreadPool threads(options.jobs);
   const OutputPaths &paths = artifact.paths;
   std::error_code error;
   // What a symbolic link points to is replaced, not the link.
@@ -80,7 +82,7 @@ StatusOr<Artifact> CompileToFiles(const CompilerOptions &options, DiagnosticEngi
   Removed binary(special ? fmt::format("{}/npuc-{}.partial", fs::temp_directory_path(error).string(), getpid())
                          : fmt::format("{}.{}.partial", place.string(), getpid()));
   // Messages name the file that was asked for.
-  if (Status s = container::WriteModelFile(compilation.file, binary.path()); !s.ok())
+  if (Status s = container::WriteModelFile(compilation.file, binary.path(), &threads); !s.ok())
     return ErrorCode(s) == "E0102" ? AtFile(Error("E0102", std::string(Message(s)), FromStatus(s).help), paths.binary)
                                    : s;
 

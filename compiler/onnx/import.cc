@@ -89,6 +89,7 @@ Status Cut(Module &m, const Builder &builder, const ImportOptions &options) {
 
 StatusOr<std::unique_ptr<Module>> Import(onnx_import::ModelFile &file, const ImportOptions &options,
                                          DiagnosticEngine &diagnostics) {
+  file.tensors.copies = options.copies;
   Builder builder(file, options, diagnostics);
   NPUC_RETURN_IF_ERROR(builder.Build());
   if (diagnostics.ErrorCount())

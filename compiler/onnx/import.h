@@ -1,6 +1,7 @@
 // ONNX model file -> Graph IR: every opset's meaning brought to the newest one, functions inlined, types inferred.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@ struct ImportOptions {
   // Compile only the part between these tensors (empty: the model's own). An input tensor's type is the one that
   // inference found.
   std::vector<std::string> inputs, outputs;
+  // Weights that lie misaligned in the file are copied out of it; several imports of one file share the copies.
+  std::shared_ptr<std::map<uint64_t, Tensor>> copies;
   // A leading dim of an input (of rank 2 or more) that is free and not given becomes 1, with a note.
   bool default_batch = true;
 };

@@ -239,6 +239,11 @@ StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto &p, TensorSource &source) 
     NPUC_CHECK(p.npuc_raw_index() < source.raw.size());
     bytes = source.raw[p.npuc_raw_index()];
     owner = source.owner;
+    if (source.copies)
+      if (auto it = source.copies->find(p.npuc_raw_index()); it != source.copies->end() &&
+                                                             it->second.dtype() == dtype &&
+                                                             it->second.dims() == llvm::ArrayRef<int64_t>(dims))
+        return it->second;
   } else {
     bytes = {reinterpret_cast<const uint8_t *>(p.raw_data().data()), p.raw_data().size()};
   }
@@ -247,7 +252,10 @@ StatusOr<Tensor> ReadTensor(const ::onnx::TensorProto &p, TensorSource &source) 
                  fmt::format("{} of type {} and shape {} has {} bytes of data, not {}", Label(p), OnnxName(dtype),
                              ToString(dims), bytes.size, want),
                  "the file is damaged, or its exporter wrote a wrong shape");
-  return FromRaw(dtype, dims, bytes, std::move(owner));
+  StatusOr<Tensor> t = FromRaw(dtype, dims, bytes, std::move(owner));
+  if (source.copies && p.has_npuc_raw_index() && t.ok() && t->bytes() != bytes.data)
+    source.copies->try_emplace(p.npuc_raw_index(), *t);
+  return t;
 }
 
 StatusOr<Tensor> ReadSparseTensor(const ::onnx::SparseTensorProto &p, TensorSource &source) {

@@ -17,7 +17,9 @@ namespace npuc::onnx_import {
 struct TensorSource {
   std::shared_ptr<const void> owner; // keeps `raw` alive
   std::vector<ByteRange> raw;        // what TensorProto.npuc_raw_index indexes
-  std::string folder;                // external data lies in here; empty: external data is refused
+  // Copies made of misaligned raw data by index, kept for the next import of the same file; may be null.
+  std::shared_ptr<std::map<uint64_t, Tensor>> copies;
+  std::string folder; // external data lies in here; empty: external data is refused
   // External files mapped so far, by location.
   struct External {
     std::shared_ptr<const void> owner;

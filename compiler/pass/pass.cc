@@ -1,5 +1,7 @@
 #include "compiler/pass/pass.h"
 
+#include <cstring>
+
 namespace npuc {
 namespace {
 
@@ -58,6 +60,13 @@ std::string PassOptions::ToFlags() const {
   if (native_io)
     out += " --io=native";
   return out;
+}
+
+Tensor PassContext::Unconverted(DType dtype, llvm::ArrayRef<int64_t> dims) {
+  Tensor t = Tensor::Allocate(dtype, dims); // pages that nobody writes to take no memory
+  ++unconverted_;
+  std::memcpy(t.mutable_bytes(), &unconverted_, std::min<int64_t>(sizeof unconverted_, t.num_stored_bytes()));
+  return t;
 }
 
 void PassContext::Count(std::string_view name, int64_t n) {

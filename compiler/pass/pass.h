@@ -58,6 +58,11 @@ public:
   PassOptions options;
   ThreadPool *threads = nullptr; // may be null
   const NpuOps *npu = nullptr;   // what the hardware takes; null: the NPU takes nothing
+  // Only cycles and verdicts are asked for (advice tries changed models): weights are not converted, Unconverted()
+  // stands for them.
+  bool estimate_only = false;
+  // A tensor of no special value, other than the ones before it, that costs no memory.
+  Tensor Unconverted(DType dtype, llvm::ArrayRef<int64_t> dims);
 
   // Statistics of the float graph's values, from the stage of the pipeline on that ends CalibrationPipeline
   // (passes/pipelines.h); null without --calib. `samples`: what they are of, for passes that run samples themselves;
@@ -86,6 +91,7 @@ public:
   std::string_view pass;
 
 private:
+  uint32_t unconverted_ = 0;
   std::map<std::string, int64_t, std::less<>> counters_;
   std::vector<Remark> remarks_;
   llvm::StringSet<> remark_keys_;

@@ -11,28 +11,46 @@
 //
 // Left alone: weights that others share are copied; maps with one channel or one pixel (any order is the same);
 // flattened maps with other readers. Cost: linear in the weights that change.
+#include "compiler/support/thread_pool.h"
 #include "passes/layout/image.h"
 
 namespace npuc {
 namespace {
 
-// Elements of rows r of `t` ([C*H*W, N], or [N, C*H*W] with `rows_last`) reordered from c,h,w to h,w,c.
-Tensor Permute(const Tensor &t, int64_t c, int64_t hw, bool rows_last) {
+// [c][hw] to [hw][c], for each of rows [begin, end) of c * hw elements.
+template <class T> void PermuteRows(const T *from, T *to, int64_t c, int64_t hw, size_t begin, size_t end) {
+  for (size_t j = begin; j < end; ++j)
+    for (int64_t p = 0; p < hw; ++p)
+      for (int64_t i = 0; i < c; ++i)
+        to[j * c * hw + p * c + i] = from[j * c * hw + i * hw + p];
+}
+
+// Elements of `t` ([C*H*W, N], or [N, C*H*W] with `rows_last`) reordered from c,h,w to h,w,c.
+Tensor Permute(const Tensor &t, int64_t c, int64_t hw, bool rows_last, PassContext &ctx) {
   if (t.is_splat())
     return t;
-  const Tensor &from = t;
+  if (ctx.estimate_only)
+    return ctx.Unconverted(t.dtype(), t.dims());
   Tensor to = Tensor::Allocate(t.dtype(), t.dims());
   const int64_t k = c * hw, n = t.num_elements() / k, size = ByteSize(t.dtype());
-  for (int64_t i = 0; i < c; ++i)
-    for (int64_t p = 0; p < hw; ++p) {
-      const int64_t a = i * hw + p, b = p * c + i;
-      if (!rows_last) {
-        std::memcpy(to.mutable_bytes() + b * n * size, from.bytes() + a * n * size, n * size);
-      } else {
-        for (int64_t j = 0; j < n; ++j)
-          std::memcpy(to.mutable_bytes() + (j * k + b) * size, from.bytes() + (j * k + a) * size, size);
+  const auto work = [&](size_t begin, size_t end) {
+    if (!rows_last) { // a row is n elements, and goes as one
+      for (size_t b = begin; b < end; ++b) {
+        const int64_t a = static_cast<int64_t>(b) % c * hw + static_cast<int64_t>(b) / c;
+        std::memcpy(to.mutable_bytes() + b * n * size, t.bytes() + a * n * size, n * size);
       }
+    } else if (size == 1) {
+      PermuteRows(t.data<uint8_t>(), to.mutable_data<uint8_t>(), c, hw, begin, end);
+    } else if (size == 2) {
+      PermuteRows(t.data<uint16_t>(), to.mutable_data<uint16_t>(), c, hw, begin, end);
+    } else {
+      NPUC_CHECK(size == 4, "weights of {}", Name(t.dtype()));
+      PermuteRows(t.data<uint32_t>(), to.mutable_data<uint32_t>(), c, hw, begin, end);
     }
+  };
+  const int64_t rows = rows_last ? n : k,
+                grain = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, t.num_elements() / rows));
+  ctx.threads ? ctx.threads->ParallelFor(rows, grain, work) : work(0, rows);
   return to;
 }
 
@@ -71,7 +89,7 @@ bool Rewrite(Node &product, PassContext &ctx) {
   }
   Node *reshape = rw.Create("Reshape", {transpose->result(), rw.Constant(Tensor::OfI64(flat))}, view->origin(),
                             {view->result()->type()});
-  Value *weights = rw.Constant(Permute(*w->constant(), c, hw, rows_last), w->name() + "_hwc", w->type().quant());
+  Value *weights = rw.Constant(Permute(*w->constant(), c, hw, rows_last, ctx), w->name() + "_hwc", w->type().quant());
   weights->type().set_shape(w->type().shape());
   product.set_operand(1, weights);
   // The flattened tensor is another one now; it does not take the old name.

@@ -187,8 +187,10 @@ private:
       return it->second;
     Value *h;
     if (const Tensor *t = v->constant()) {
-      h = v->graph()->AddConstant(filter_axis ? RoundFilters(*t, *filter_axis) : RoundToHalf(*t), v->name() + "_f16",
-                                  v->def());
+      Tensor half = ctx_.estimate_only && filter_axis ? ctx_.Unconverted(DType::F16, t->dims())
+                    : filter_axis                     ? RoundFilters(*t, *filter_axis, ctx_.threads)
+                                                      : RoundToHalf(*t);
+      h = v->graph()->AddConstant(std::move(half), v->name() + "_f16", v->def());
     } else {
       Node *const at = v->def() ? &*std::next(v->def()->getIterator()) : &*g_.nodes().begin();
       h = MakeCast(v, DType::F16, at);

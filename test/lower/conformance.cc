@@ -78,8 +78,9 @@ std::vector<Tensor> Execute(const container::ModelFile &file, const Target &t, c
   keep.reserve(3 + file.inputs.size() + file.outputs.size());
   runtime::Memory memory;
   memory.constants = buffer(keep, file.const_bytes);
+  std::fill_n(memory.constants.data, file.const_bytes, 0);
   for (const auto &p : file.const_pieces)
-    std::memcpy(memory.constants.data + p.offset, p.data, p.bytes);
+    p.CopyTo(memory.constants.data + p.offset);
   memory.arena = buffer(keep, file.arena_bytes);
   memory.sram = buffer(keep, file.sram_bytes);
   for (size_t i = 0; i < file.inputs.size(); ++i) {
@@ -166,7 +167,7 @@ int64_t ExpectConforms(const Case &c) {
   std::unique_ptr<Module> laid = Clone(*m);
   const auto changed = layouts->run(*laid, pass);
   EXPECT_TRUE(changed.ok()) << changed.status().ToString();
-  auto emitted = emit::Emit(*laid, ReferenceNpuOps(), *target, {}, nullptr);
+  auto emitted = emit::Emit(*laid, ReferenceNpuOps(), *target, {});
   if (!emitted.ok()) {
     ADD_FAILURE() << emitted.status().ToString() << "\n" << Print(*laid, false);
     return -1;
