@@ -35,6 +35,8 @@ Pipeline DefaultPipeline(const PassOptions &options) {
   auto then = [&](std::vector<std::string> passes, int rounds = 1) { p.push_back({std::move(passes), rounds}); };
 
   if (!reference) {
+    // With samples or ranges, float operators stand between Dequantize and Quantize.
+    then({"quantize-calibrated"});
     // Float work between Dequantize and Quantize is integer work where the hardware takes it.
     then({"convert-qdq"});
     if (options.opt_level > 0)

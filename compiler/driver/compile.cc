@@ -53,15 +53,12 @@ bool ComesQuantized(const Module &m) {
 }
 
 // Integers need ranges: of a model that came with them, or from samples.
-Status CheckQuantization(const CompilerOptions &o, const Module &m) {
+Status CheckQuantization(const CompilerOptions &o, const QuantConfig &config, const Module &m) {
   const bool integer = o.precision == Precision::Int8 || o.precision == Precision::Int16;
-  if (integer && o.calib.empty() && o.quant_config.empty() && !ComesQuantized(m))
+  if (integer && o.calib.empty() && !config.HasRanges() && !ComesQuantized(m))
     return Error("E0509",
                  fmt::format("--precision {} needs samples or ranges, and the model brings none", Name(o.precision)),
                  "give --calib PATH, or ranges in --quant-config FILE.yaml, or a quantised model (QDQ)");
-  if (!o.calib.empty() || !o.quant_config.empty())
-    return Error("E0402", "this version does not quantise float models itself (--calib, --quant-config)",
-                 "quantise the model first (QDQ operators), or compile it as fp16");
   return OkStatus();
 }
 
@@ -174,7 +171,6 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   Compilation c;
   NPUC_ASSIGN_OR_RETURN(c.module, ImportFor(options, diagnostics, kept.copies));
 
-  NPUC_RETURN_IF_ERROR(CheckQuantization(options, *c.module));
   if (change && change->edit && !change->edit(*c.module))
     return Error("E0501", "the change does not apply");
   const report::ModelGraph graph = report::GraphOf(*c.module);
@@ -182,6 +178,7 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   ThreadPool threads(options.jobs);
   PassContext ctx(target, diagnostics);
   NPUC_ASSIGN_OR_RETURN(ctx.options, MakePassOptions(options, *c.module));
+  NPUC_RETURN_IF_ERROR(CheckQuantization(options, ctx.options.quant_config, *c.module));
   ctx.threads = &threads;
   ctx.estimate_only = change != nullptr;
   ctx.npu = &lower::ReferenceNpuOps();

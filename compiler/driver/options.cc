@@ -169,6 +169,9 @@ StatusOr<PassOptions> MakePassOptions(const CompilerOptions &o, const Module &mo
   p.precision = o.precision;
   p.have_samples = !o.calib.empty();
   p.calibration.method = *ParseCalibrationMethod(o.calib_method);
+  if (!o.quant_config.empty()) {
+    NPUC_ASSIGN_OR_RETURN(p.quant_config, ReadQuantConfig(o.quant_config, module));
+  }
   p.opt_level = o.opt_level;
   p.max_fusion_chain = o.max_fusion_chain;
   p.native_io = o.native_io;

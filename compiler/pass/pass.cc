@@ -5,8 +5,6 @@
 namespace npuc {
 namespace {
 
-constexpr std::string_view kPrecisions[] = {"auto", "fp16", "int8", "int16", "fp32"};
-
 // A flag's value as a shell takes it.
 std::string ShellQuoted(std::string_view s) {
   if (!s.empty() && s.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,@%+-") ==
@@ -23,17 +21,6 @@ std::string ShellQuoted(std::string_view s) {
 }
 
 } // namespace
-
-std::string_view Name(Precision p) {
-  return kPrecisions[static_cast<int>(p)];
-}
-
-std::optional<Precision> ParsePrecision(std::string_view name) {
-  for (int i = 0; i < 5; ++i)
-    if (kPrecisions[i] == name)
-      return static_cast<Precision>(i);
-  return std::nullopt;
-}
 
 std::string PassOptions::ToFlags() const {
   const PassOptions standard;

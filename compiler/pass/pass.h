@@ -11,6 +11,7 @@
 #include "compiler/ir/graph.h"
 #include "compiler/pass/npu_op.h"
 #include "compiler/pass/op_selector.h"
+#include "compiler/pass/quant_config.h"
 #include "compiler/support/diagnostic.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -19,15 +20,12 @@ namespace npuc {
 class SampleSource;
 class ThreadPool;
 
-enum class Precision : uint8_t { Auto, Fp16, Int8, Int16, Fp32 };
-std::string_view Name(Precision p); // "auto", "fp16", ...
-std::optional<Precision> ParsePrecision(std::string_view name);
-
 // The user's wishes, as npuc's flags of the same names give them. Plain data: two equal ones give equal results.
 struct PassOptions {
   Precision precision = Precision::Auto;
   bool have_samples = false;                                // --calib was given: auto means int8
   MethodOptions calibration;                                // --calib-method: how ranges come from statistics
+  QuantConfig quant_config;                                 // --quant-config
   int opt_level = 2;                                        // -O
   int max_fusion_chain = 5;                                 // most ONNX nodes in one Fused node
   std::vector<OpSelector> deny_ops;                         // --deny-op, and avoid_ops of --ops
@@ -69,6 +67,13 @@ public:
   // null when a statistics file was given.
   const CalibrationTable *calibration = nullptr;
   const SampleSource *samples = nullptr;
+
+  // What quantize-calibrated did, for the report; only where it ran.
+  struct KeptFloat {
+    Origin origin;
+    std::string why;
+  };
+  std::vector<KeptFloat> kept_float; // operators that could have been integer ones, in graph order
 
   // Counters by name ("fuse: conv-relu", "layout: transposes removed"), for the report. Listed in name order.
   void Count(std::string_view name, int64_t n = 1);

@@ -161,17 +161,23 @@ Node *StageBuilder::Finish(const Type &type, Node *at) {
   return done;
 }
 
+namespace {
+
+// What a stage of integers reads for a second operand: the integers behind a Dequantize, or a constant.
+Value *TypedSide(Value *s) {
+  if (s->constant())
+    return s;
+  const Node *d = DefinedBy(s, "Dequantize", "npuc");
+  return d && d->operand(0)->type().quant()->per_tensor() ? d->operand(0) : nullptr;
+}
+
+} // namespace
+
 bool FuseQuantizedStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &ctx) {
   if (!ctx.npu || !ctx.npu->Find(n.op()) || !ctx.npu->Find(n.op())->HasOutputStage())
     return false;
   StageBuilder stage(n, operands, ctx);
   Value *v = n.result();
-  auto typed = [](Value *s) -> Value * {
-    if (s->constant())
-      return s;
-    const Node *d = DefinedBy(s, "Dequantize", "npuc");
-    return d && d->operand(0)->type().quant()->per_tensor() ? d->operand(0) : nullptr;
-  };
   while (static_cast<int>(stage.num_nodes()) < ctx.options.max_fusion_chain) {
     // Several Quantize nodes of one type are one.
     if (v->is_graph_output() || !v->has_uses())
@@ -184,7 +190,7 @@ bool FuseQuantizedStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &
         return false;
     if ((!last && !v->has_one_use()) || next->graph() != n.graph() || next->num_results() != 1)
       return false;
-    if (!stage.Append(*next, v->uses()[0].operand, typed))
+    if (!stage.Append(*next, v->uses()[0].operand, TypedSide))
       return false;
     if (!last) {
       v = next->result();
@@ -211,6 +217,45 @@ bool FuseQuantizedStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &
     return true;
   }
   return false;
+}
+
+bool FuseFloatStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &ctx) {
+  if (!ctx.npu || !ctx.target.HasFloat() || !ctx.npu->Find(n.op()) || !ctx.npu->Find(n.op())->HasOutputStage())
+    return false;
+  StageBuilder stage(n, operands, ctx);
+  Node *last = &n;
+  while (static_cast<int>(stage.num_nodes()) < ctx.options.max_fusion_chain) {
+    Node *const next = SoleUser(last->result());
+    if (!next || IsNpucOp(*next, "Quantize") || next->num_results() != 1 || DeniedBy(*next, ctx) ||
+        !stage.Append(*next, last->result()->uses()[0].operand, TypedSide))
+      break;
+    last = next;
+  }
+  Value *const result = last->result();
+  for (const Use &u : result->uses())
+    if (IsNpucOp(*u.user, "Quantize"))
+      return false;
+  if (!result->has_uses() || !IsFloat(result->type().dtype()))
+    return false;
+  Type half = result->type();
+  half.set_dtype(DType::F16);
+  Node *const fused = stage.Finish(half, last);
+  if (!fused)
+    return false;
+  Module &m = n.graph()->module();
+  if (result->type().dtype() == DType::F16) {
+    TakeName(*result, *fused->result());
+    result->ReplaceAllUsesWith(fused->result());
+    return true;
+  }
+  AttributeList attrs;
+  attrs.Set("to", static_cast<int64_t>(result->type().dtype()));
+  Rewriter rw(last);
+  Value *const cast = rw.Create("Cast", {fused->result()}, {}, {result->type()}, std::move(attrs))->result();
+  TakeName(*result, *cast);
+  m.RenameValue(fused->result(), cast->name() + ".f16");
+  result->ReplaceAllUsesWith(cast);
+  return true;
 }
 
 } // namespace npuc

@@ -48,4 +48,9 @@ private:
 // so or isn't taken.
 bool FuseQuantizedStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &ctx);
 
+// For convert-qdq likewise: n's result, or that of the activations behind it, is read as a float and by no Quantize.
+// The sums stay integers and leave the accumulator as f16, with a Cast to the wanted type where that is another. Only
+// on targets with f16.
+bool FuseFloatStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &ctx);
+
 } // namespace npuc

@@ -6,7 +6,10 @@
 //   output stage:
 //         npuc::Fused { Conv -> f32; Relu; Quantize }
 //   %yf = Add(Dequantize(%a), Dequantize(%b)); Quantize(%yf)                                   ->   Add(%a, %b) on
-//   integers Dequantize -> Reshape / Transpose / MaxPool / Concat of equals ... -> anything             ->   the move
+//   integers
+//   %y = Conv(Dequantize(%x), Dequantize(const w)); no Quantize reads %y                       ->   npuc::Fused { Conv
+//   -> f32; Cast f16 }, Cast f32 behind it
+//   Dequantize -> Reshape / Transpose / MaxPool / Concat of equals ... -> anything             ->   the move
 //   on integers, Dequantize behind it Quantize(Dequantize(%x)) ->   %x, or npuc::Requantize
 //
 // Exactness: an operator becomes an integer one only when every float operand comes from a Dequantize (or is a constant
@@ -30,8 +33,6 @@
 
 namespace npuc {
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // The typed integers behind a Dequantize; null else.
 Value *Source(const Value *v) {
@@ -59,129 +60,6 @@ llvm::SmallVector<Node *, 2> OnlyQuantizes(const Value *v) {
     if (r[i]->result()->name() < r[0]->result()->name())
       std::swap(r[0], r[i]);
   return r;
-}
-
-bool AbsorbedByClamp(const Node &act, const Type &q) {
-  double lo = -kInf, hi = kInf;
-  if (act.Is("Relu")) {
-    lo = 0;
-  } else if (act.Is("Clip")) {
-    for (unsigned i = 1; i < 3; ++i) {
-      if (!act.operand(i))
-        continue;
-      const auto s = ScalarConstant(act.operand(i));
-      if (!s || std::isnan(*s))
-        return false;
-      (i == 1 ? lo : hi) = *s;
-    }
-    if (lo > hi)
-      return false;
-  } else {
-    return false;
-  }
-  const QuantParams &p = *q.quant();
-  auto code = [&](double v, int64_t at_infinity) {
-    return std::isinf(v) ? at_infinity : QuantizeScalar(static_cast<float>(v), p.scale(), p.zero_point(), q.dtype());
-  };
-  const int64_t least = IntMin(q.dtype()), greatest = IntMax(q.dtype());
-  return code(lo, least) == least && code(hi, greatest) == greatest;
-}
-
-// Operators whose integer form means "dequantise, compute, quantise once".
-bool HasIntegerForm(const Node &n) {
-  return IsOneOf(n, {"Conv",
-                     "ConvTranspose",
-                     "Gemm",
-                     "MatMul",
-                     "Add",
-                     "Sub",
-                     "Mul",
-                     "Div",
-                     "Max",
-                     "Min",
-                     "Mean",
-                     "Sum",
-                     "AveragePool",
-                     "GlobalAveragePool",
-                     "MaxPool",
-                     "GlobalMaxPool",
-                     "ReduceMean",
-                     "ReduceMax",
-                     "ReduceMin",
-                     "ReduceSum",
-                     "ReduceL1",
-                     "ReduceL2",
-                     "ReduceProd",
-                     "ReduceSumSquare",
-                     "Concat",
-                     "Softmax",
-                     "LogSoftmax",
-                     "Sigmoid",
-                     "Tanh",
-                     "HardSigmoid",
-                     "HardSwish",
-                     "Swish",
-                     "Gelu",
-                     "Erf",
-                     "Exp",
-                     "Log",
-                     "Sqrt",
-                     "Abs",
-                     "Neg",
-                     "Elu",
-                     "Selu",
-                     "Celu",
-                     "LeakyRelu",
-                     "PRelu",
-                     "Relu",
-                     "Clip",
-                     "Softplus",
-                     "Softsign",
-                     "Mish",
-                     "Pow",
-                     "Resize",
-                     "Upsample",
-                     "Pad",
-                     "Reciprocal",
-                     "Floor",
-                     "Ceil",
-                     "Round",
-                     "ThresholdedRelu",
-                     "LayerNormalization",
-                     "InstanceNormalization",
-                     "GroupNormalization",
-                     "RMSNormalization",
-                     "LpNormalization",
-                     "LpPool",
-                     "DepthToSpace",
-                     "SpaceToDepth",
-                     "Transpose",
-                     "Reshape",
-                     "Slice",
-                     "Split",
-                     "Expand",
-                     "Tile",
-                     "Flatten",
-                     "Squeeze",
-                     "Unsqueeze",
-                     "Gather",
-                     "BatchNormalization",
-                     "Where"});
-}
-bool IsMatrixOp(const Node &n) {
-  return IsOneOf(n, {"Conv", "ConvTranspose", "Gemm", "MatMul"});
-}
-
-// Operands that stay float constants (or absent) in an integer form, as parameters.
-bool IsParameter(const Node &n, unsigned i) {
-  if (i == 0)
-    return false;
-  if (n.Is("Clip"))
-    return true;
-  if (IsOneOf(n, {"Resize", "Upsample", "LayerNormalization", "RMSNormalization", "InstanceNormalization",
-                  "GroupNormalization", "BatchNormalization"}))
-    return true;
-  return n.Is("Pow");
 }
 
 class Converter {
@@ -389,18 +267,6 @@ private:
     return rw.Constant(Tensor::Of<int32_t>(DType::I32, {channels}, codes), (typed ? typed : bias)->name() + "_i32");
   }
 
-  // The channel axis that weights of the operator may be quantised over; and the number of output channels.
-  static int ChannelAxis(const Node &n, const Value *w) {
-    const int rank = w->type().shape().rank();
-    if (n.Is("Conv"))
-      return 0;
-    if (n.Is("ConvTranspose"))
-      return 1;
-    if (n.Is("Gemm"))
-      return n.attrs().Int("transB", 0) ? 0 : 1;
-    return rank - 1;
-  }
-
   // The integer operands of n; empty when one can't be had.
   llvm::SmallVector<Value *, 4> IntegerOperands(Node &n, Rewriter &rw, DType like) {
     llvm::SmallVector<Value *, 4> r;
@@ -408,7 +274,7 @@ private:
       Value *const x = Source(n.operand(0)), *const w = Source(n.operand(1));
       if (!x || !w || !PerTensor(x) || x->constant() || !w->type().is_static_tensor())
         return {};
-      if (!PerTensor(w) && (!w->constant() || w->type().quant()->axis != ChannelAxis(n, w)))
+      if (!PerTensor(w) && (!w->constant() || w->type().quant()->axis != WeightChannelAxis(n)))
         return {};
       if (!PerTensor(w) && n.Is("ConvTranspose") && n.attrs().Int("group", 1) != 1)
         return {};
@@ -416,7 +282,7 @@ private:
         return {};
       r = {x, w};
       if (n.operand(2)) {
-        int64_t channels = w->type().shape()[ChannelAxis(n, w)].value();
+        int64_t channels = w->type().shape()[WeightChannelAxis(n)].value();
         if (n.Is("ConvTranspose"))
           channels *= n.attrs().Int("group", 1);
         bool fits;
@@ -449,7 +315,7 @@ private:
       }
       if (!v->constant())
         return {};
-      if (IsParameter(n, i)) {
+      if (IsQuantParameter(n, i)) {
         r.push_back(v);
         continue;
       }
@@ -522,7 +388,8 @@ private:
     return true;
   }
 
-  // A matrix operator whose float result reaches a Quantize through activations and side operands: an output stage.
+  // A matrix operator whose float result reaches a Quantize through activations and side operands, or is read as a
+  // float alone: an output stage.
   bool FormStage(Node &n) {
     if (!IsMatrixOp(n))
       return false;
@@ -530,7 +397,7 @@ private:
     auto operands = IntegerOperands(n, rw, DType::I8);
     if (operands.empty())
       return false;
-    if (!FuseQuantizedStage(n, operands, ctx_)) {
+    if (!FuseQuantizedStage(n, operands, ctx_) && !FuseFloatStage(n, operands, ctx_)) {
       for (Value *v : operands)
         if (v && v->constant() && !v->has_uses())
           rw.EraseIfDead(v->def());

@@ -1,6 +1,7 @@
 #include "passes/quantize/quant_rewrite.h"
 
 #include <cmath>
+#include <limits>
 
 namespace npuc {
 
@@ -137,6 +138,135 @@ int64_t QuantizeScalar(float x, float scale, int32_t zero, DType t) {
     return zero;
   v = std::min(std::max(v, static_cast<float>(IntMin(t))), static_cast<float>(IntMax(t)));
   return static_cast<int64_t>(v);
+}
+
+bool HasIntegerForm(const Node &n) {
+  return IsOneOf(n, {"Conv",
+                     "ConvTranspose",
+                     "Gemm",
+                     "MatMul",
+                     "Add",
+                     "Sub",
+                     "Mul",
+                     "Div",
+                     "Max",
+                     "Min",
+                     "Mean",
+                     "Sum",
+                     "AveragePool",
+                     "GlobalAveragePool",
+                     "MaxPool",
+                     "GlobalMaxPool",
+                     "ReduceMean",
+                     "ReduceMax",
+                     "ReduceMin",
+                     "ReduceSum",
+                     "ReduceL1",
+                     "ReduceL2",
+                     "ReduceProd",
+                     "ReduceSumSquare",
+                     "Concat",
+                     "Softmax",
+                     "LogSoftmax",
+                     "Sigmoid",
+                     "Tanh",
+                     "HardSigmoid",
+                     "HardSwish",
+                     "Swish",
+                     "Gelu",
+                     "Erf",
+                     "Exp",
+                     "Log",
+                     "Sqrt",
+                     "Abs",
+                     "Neg",
+                     "Elu",
+                     "Selu",
+                     "Celu",
+                     "LeakyRelu",
+                     "PRelu",
+                     "Relu",
+                     "Clip",
+                     "Softplus",
+                     "Softsign",
+                     "Mish",
+                     "Pow",
+                     "Resize",
+                     "Upsample",
+                     "Pad",
+                     "Reciprocal",
+                     "Floor",
+                     "Ceil",
+                     "Round",
+                     "ThresholdedRelu",
+                     "LayerNormalization",
+                     "InstanceNormalization",
+                     "GroupNormalization",
+                     "RMSNormalization",
+                     "LpNormalization",
+                     "LpPool",
+                     "DepthToSpace",
+                     "SpaceToDepth",
+                     "Transpose",
+                     "Reshape",
+                     "Slice",
+                     "Split",
+                     "Expand",
+                     "Tile",
+                     "Flatten",
+                     "Squeeze",
+                     "Unsqueeze",
+                     "Gather",
+                     "BatchNormalization",
+                     "Where"});
+}
+
+bool IsQuantParameter(const Node &n, unsigned i) {
+  if (i == 0)
+    return false;
+  if (n.Is("Clip"))
+    return true;
+  if (IsOneOf(n, {"Resize", "Upsample", "LayerNormalization", "RMSNormalization", "InstanceNormalization",
+                  "GroupNormalization", "BatchNormalization"}))
+    return true;
+  return n.Is("Pow");
+}
+
+int WeightChannelAxis(const Node &n) {
+  const int rank = n.operand(1)->type().shape().rank();
+  if (n.Is("Conv"))
+    return 0;
+  if (n.Is("ConvTranspose"))
+    return 1;
+  if (n.Is("Gemm"))
+    return n.attrs().Int("transB", 0) ? 0 : 1;
+  return rank - 1;
+}
+
+bool AbsorbedByClamp(const Node &act, const Type &q) {
+  double lo = -std::numeric_limits<double>::infinity(), hi = std::numeric_limits<double>::infinity();
+  if (act.Is("Relu")) {
+    lo = 0;
+  } else if (act.Is("Clip")) {
+    for (unsigned i = 1; i < 3; ++i) {
+      if (!act.operand(i))
+        continue;
+      const auto s = ScalarConstant(act.operand(i));
+      if (!s || std::isnan(*s))
+        return false;
+      (i == 1 ? lo : hi) = *s;
+    }
+    if (lo > hi)
+      return false;
+  } else {
+    return false;
+  }
+  const QuantParams &p = *q.quant();
+  auto code = [&](double v, int64_t at_infinity) {
+    return std::isinf(v) ? at_infinity : QuantizeScalar(static_cast<float>(v), p.scale(), p.zero_point(), q.dtype());
+  };
+  const int64_t least = IntMin(q.dtype()), greatest = IntMax(q.dtype());
+  return code(lo, least) == least && code(hi, greatest) == greatest;
 }
 
 } // namespace npuc

@@ -44,4 +44,16 @@ llvm::SmallVector<unsigned, 4> DataOperands(const Node &n);
 // q(x) with the clamp, as the machine computes it: round_half_even(x / s) + z in f32.
 int64_t QuantizeScalar(float x, float scale, int32_t zero, DType t);
 
+// Operators whose integer form means "dequantise, compute, quantise once".
+bool HasIntegerForm(const Node &n);
+inline bool IsMatrixOp(const Node &n) {
+  return IsOneOf(n, {"Conv", "ConvTranspose", "Gemm", "MatMul"});
+}
+// Operands that stay float constants (or absent) in an integer form, as parameters.
+bool IsQuantParameter(const Node &n, unsigned i);
+// Of a matrix operator: the axis of its second operand that holds output channels.
+int WeightChannelAxis(const Node &n);
+// Whether clamping to the integers of type q does what the Relu or Clip does.
+bool AbsorbedByClamp(const Node &act, const Type &q);
+
 } // namespace npuc

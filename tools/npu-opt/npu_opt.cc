@@ -18,7 +18,7 @@ namespace npuc {
 namespace {
 
 struct Options {
-  std::string input, output, passes, pipeline, target = "edge-2t", precision = "auto", io = "float";
+  std::string input, output, passes, pipeline, target = "edge-2t", precision = "auto", io = "float", quant_config;
   std::vector<std::string> deny_ops, preferred_ops, tiles, disabled, print_after;
   bool list_passes = false, no_data = false, no_verify = false, infer = false, remarks = false, counters = false,
        have_samples = false;
@@ -124,6 +124,12 @@ int Run(Options &o, const cli::Console &console) {
     if (Status s = Verify(**module); !s.ok())
       return console.Fail(s, BaseName(o.input));
 
+  if (!o.quant_config.empty()) {
+    auto config = ReadQuantConfig(o.quant_config, **module);
+    if (!config.ok())
+      return console.Fail(config.status());
+    o.pass_options.quant_config = *std::move(config);
+  }
   ThreadPool threads(o.threads);
   PassContext ctx(*target, diagnostics);
   ctx.options = o.pass_options;
@@ -206,6 +212,7 @@ int Main(int argc, char **argv) {
   app.add_option("-j", o.threads, "Threads (0: all processors)")->type_name("N")->capture_default_str();
 
   app.add_option("--precision", o.precision, "auto, fp16, int8, int16, fp32")->capture_default_str();
+  app.add_option("--quant-config", o.quant_config, "Ranges and precisions for quantize-calibrated")->type_name("FILE");
   app.add_flag("--have-samples", o.have_samples, "As if --calib had been given to npuc");
   app.add_option("-O", o.pass_options.opt_level, "Effort, 0 to 3")->check(CLI::Range(0, 3))->capture_default_str();
   app.add_option("--max-fusion-chain", o.pass_options.max_fusion_chain, "Most ONNX nodes in one fused node")

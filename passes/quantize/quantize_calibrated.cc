@@ -1,0 +1,223 @@
+// Quantises a float graph from ranges: Quantize and Dequantize nodes around the float operators that are to compute on
+// integers, and integer weights behind Dequantize. convert-qdq makes the integer operators of them, as it does of a
+// model that came quantised: there is one path for both.
+//
+//   %c = Conv(%x, w, b); %y = Relu(%c); MaxPool(%y)      ->   %xd = Dequantize(Quantize(%x: f32): u8{..}): f32
+//                                                             %c = Conv(%xd, Dequantize(w: i8{axis=0,..}), b)
+//                                                             %y.float = Relu(%c); %y = Quantize(%y.float)
+//                                                             MaxPool(Dequantize(%y))
+//
+// What becomes integer, and with which parameters, is quant_plan.h's business. Activations: u8, asymmetric, per tensor
+// (i16, symmetric, where int16 is asked for). Weights: i8 in -127..127, per output channel (per tensor for a grouped
+// ConvTranspose, whose channel axis does not tell them apart). Bias: stays float here; convert-qdq rounds it to i32 in
+// units of sx * sw[c], and weight scales are enlarged where that would overflow. The integers take the ONNX tensor's
+// name, the float before them gets ".float": captures speak of what is stored.
+//
+// Left alone: everything without ranges (no --calib, no --quant-config), what came quantised, bodies of control flow.
+// Cost: linear but for the plan.
+#include <cmath>
+
+#include "passes/quantize/quant_plan.h"
+#include "passes/quantize/quant_rewrite.h"
+
+namespace npuc {
+namespace {
+
+class Quantizer {
+public:
+  Quantizer(Graph &g, PassContext &ctx, const QuantPlan &plan) : g_(g), ctx_(ctx), plan_(plan) {}
+
+  bool Run() {
+    std::vector<Value *> values;
+    for (unsigned i = 0; i < g_.num_inputs(); ++i)
+      values.push_back(g_.input(i));
+    for (Node &n : g_.nodes())
+      for (unsigned i = 0; i < n.num_results(); ++i)
+        values.push_back(n.result(i));
+    std::vector<Node *> nodes;
+    for (Node &n : g_.nodes())
+      if (!n.is_return() && !n.is_constant())
+        nodes.push_back(&n);
+    for (Value *v : values)
+      Activation(v);
+    for (Node *n : nodes) {
+      if (plan_.integer.count(n))
+        IsMatrixOp(*n) ? Weights(*n) : Constants(*n);
+      WeightOnly(*n);
+    }
+    return changed_;
+  }
+
+private:
+  Value *Dequantized(Rewriter &rw, Value *q, Type type, std::string name) {
+    Node *d = rw.Create("Dequantize", {q}, {}, {std::move(type)}, {}, "npuc");
+    g_.module().RenameValue(d->result(), name);
+    return d->result();
+  }
+
+  void Activation(Value *v) {
+    const auto found = plan_.stored.find(v);
+    if (found == plan_.stored.end())
+      return;
+    const bool fresh = v->def() && plan_.integer.count(v->def());
+    llvm::SmallVector<Use, 4> uses;
+    for (const Use &u : v->uses())
+      if (fresh || (plan_.integer.count(u.user) && u.user->graph() == &g_ && IsDataOperand(*u.user, u.operand)))
+        uses.push_back(u);
+    if (uses.empty())
+      return;
+    changed_ = true;
+    Node *const at = v->def() ? &*std::next(v->def()->getIterator()) : &*g_.nodes().begin();
+    Rewriter rw(at);
+    Module &m = g_.module();
+    const std::string name = v->name();
+    Value *const q = rw.Create("Quantize", {v}, {}, {found->second}, {}, "npuc")->result();
+    if (fresh) {
+      m.RenameValue(v, name + ".float");
+      m.RenameValue(q, name);
+    } else {
+      m.RenameValue(q, name + "_q");
+    }
+    Value *const d = Dequantized(rw, q, v->type(), name + "_dq");
+    Value *narrow = nullptr;
+    for (const Use &u : uses) {
+      Value *with = d;
+      if (const auto n = plan_.narrow.find(v); n != plan_.narrow.end() && plan_.ReadsNarrow(u)) {
+        if (!narrow) {
+          Value *const q8 = rw.Create("Quantize", {d}, {}, {n->second}, {}, "npuc")->result();
+          m.RenameValue(q8, name + "_q8");
+          narrow = Dequantized(rw, q8, v->type(), name + "_dq8");
+        }
+        with = narrow;
+      }
+      u.user->set_operand(u.operand, with);
+    }
+  }
+
+  // Scale of what a matrix operator reads.
+  static float OperandScale(const Node &n) {
+    const Node *d = DefinedBy(n.operand(0), "Dequantize", "npuc");
+    return d && d->operand(0)->type().is_quantized() ? d->operand(0)->type().quant()->scale() : 1.0f;
+  }
+
+  static Tensor Scaled(const Tensor &t, float factor) {
+    Tensor r = Tensor::Allocate(DType::F32, t.dims());
+    const std::vector<double> x = Elements(t);
+    for (size_t i = 0; i < x.size(); ++i)
+      r.mutable_data<float>()[i] = static_cast<float>(x[i]) * factor;
+    return r;
+  }
+
+  // alpha and beta go into the constants.
+  void FoldGemm(Node &n) {
+    const float alpha = n.attrs().Float("alpha", 1), beta = n.attrs().Float("beta", 1);
+    Rewriter rw(&n);
+    if (alpha != 1 && n.operand(1)->constant()) {
+      n.set_operand(1, rw.Constant(Scaled(*n.operand(1)->constant(), alpha), n.operand(1)->name() + "_alpha"));
+      n.attrs().Erase("alpha");
+    }
+    if (beta != 1 && n.operand(2) && n.operand(2)->constant()) {
+      n.set_operand(2, rw.Constant(Scaled(*n.operand(2)->constant(), beta), n.operand(2)->name() + "_beta"));
+      n.attrs().Erase("beta");
+    }
+  }
+
+  void Weights(Node &n) {
+    if (n.Is("Gemm"))
+      FoldGemm(n);
+    Value *const w = n.operand(1);
+    const Tensor *t = w->constant();
+    if (!t || w->type().is_quantized())
+      return;
+    const int64_t groups = n.Is("ConvTranspose") ? n.attrs().Int("group", 1) : 1;
+    const int axis = groups > 1 ? -1 : WeightChannelAxis(n);
+    const NodeQuant own = ctx_.options.quant_config.ForNode(n);
+    const Tensor *bias = n.operand(2) ? n.operand(2)->constant() : nullptr;
+    const int64_t channels = t->dims()[WeightChannelAxis(n)] * groups;
+    std::vector<double> least = LeastScales(bias, OperandScale(n), channels);
+    if (axis < 0 && least.size() > 1)
+      least = {*std::max_element(least.begin(), least.end())};
+    QuantizedWeights q = QuantizeWeights(*t, axis, own.weight_bits.value_or(8), least);
+    SetConstant(n, 1, std::move(q.codes), q.quant);
+  }
+
+  void SetConstant(Node &n, unsigned i, Tensor codes, const QuantRef &quant) {
+    Value *const v = n.operand(i);
+    Rewriter rw(&n);
+    Value *const q = rw.Constant(std::move(codes), v->name() + "_q", quant);
+    n.set_operand(i, Dequantized(rw, q, v->type(), v->name() + "_dq"));
+    changed_ = true;
+  }
+
+  // Constant operands of element-wise operators. One element: convert-qdq has an exact integer for it. Else 8 bits, or
+  // 16 where those are too few.
+  void Constants(Node &n) {
+    if (plan_.internal_operands.contains(&n))
+      return;
+    for (unsigned i = 0; i < n.num_operands(); ++i) {
+      if (!IsDataOperand(n, i) || !n.operand(i)->constant())
+        continue;
+      const Tensor &t = *n.operand(i)->constant();
+      if (t.num_elements() == 1 && IsOneOf(n, {"Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"}))
+        continue;
+      const std::vector<double> x = Elements(t);
+      ValueRange range;
+      for (double e : x)
+        range.Join({e, e});
+      for (DType dtype : {DType::U8, DType::I16}) {
+        const QuantRef quant = ActivationParams(range, dtype);
+        Tensor codes = Tensor::Allocate(dtype, t.dims());
+        double signal = 0, noise = 0;
+        for (size_t k = 0; k < x.size(); ++k) {
+          const int64_t code = QuantizeScalar(static_cast<float>(x[k]), quant->scale(), quant->zero_point(), dtype);
+          std::memcpy(codes.mutable_bytes() + k * ByteSize(dtype), &code, ByteSize(dtype)); // little-endian
+          const double d = static_cast<double>(code - quant->zero_point()) * quant->scale() - x[k];
+          signal += x[k] * x[k];
+          noise += d * d;
+        }
+        if (dtype == DType::U8 && noise > signal * 1e-4) // 40 dB
+          continue;
+        SetConstant(n, i, std::move(codes), quant);
+        break;
+      }
+    }
+  }
+
+  void WeightOnly(Node &n) {
+    const NodeQuant own = ctx_.options.quant_config.ForNode(n);
+    if (!own.weight_only.value_or(false) || !IsMatrixOp(n))
+      return;
+    Value *const w = n.operand(1);
+    const Tensor *t = w ? w->constant() : nullptr;
+    if (!t || w->type().is_quantized() || !IsFloat(t->dtype()) || t->rank() < 2)
+      return;
+    const int channel = WeightChannelAxis(n);
+    const int input = n.Is("Conv") ? 1 : n.Is("ConvTranspose") ? 0 : n.Is("Gemm") ? 1 - channel : t->rank() - 2;
+    const int64_t group = own.group.value_or(t->dims()[input]);
+    Rewriter rw(&n);
+    n.set_operand(
+        1, rw.Constant(RoundToGroups(*t, channel, input, group, own.weight_bits.value_or(8)), w->name() + "_wo"));
+    changed_ = true;
+  }
+
+  Graph &g_;
+  PassContext &ctx_;
+  const QuantPlan &plan_;
+  bool changed_ = false;
+};
+
+} // namespace
+
+StatusOr<bool> QuantizeCalibrated(Module &m, PassContext &ctx) {
+  if (!ctx.calibration && ctx.options.quant_config.empty())
+    return false;
+  const QuantPlan plan = MakeQuantPlan(m.main(), ctx);
+  for (const auto &[node, why] : plan.kept_float)
+    ctx.kept_float.push_back({node->origin(), why});
+  const bool changed = Quantizer(m.main(), ctx, plan).Run();
+  if (changed)
+    EraseDeadNodes(m.main());
+  return changed;
+}
+
+} // namespace npuc
