@@ -223,6 +223,17 @@ void FillQuantization(const BuildInput &in, Report *r) {
     quantised = quantised || n.op_type == "QuantizeLinear" || n.op_type == "DequantizeLinear" ||
                 n.op_type.rfind("QLinear", 0) == 0 || n.op_type == "ConvInteger" || n.op_type == "MatMulInteger";
   q.method = quantised ? "model" : "none";
+  if (in.ctx.calibration) {
+    q.method = std::string(Name(in.ctx.options.calibration.method));
+    for (const auto &[name, t] : in.ctx.calibration->tensors())
+      q.samples = std::max(q.samples, static_cast<int64_t>(t.samples.size()));
+  } else if (in.ctx.options.quant_config.HasRanges()) {
+    q.method = "config";
+  }
+  for (const PassContext::KeptFloat &k : in.ctx.kept_float)
+    for (OriginId id : k.origin)
+      if (id < in.module.onnx_nodes().size())
+        q.kept_float.push_back({in.module.onnx_nodes()[id].id, k.why});
   for (const NodeRow &n : r->nodes) {
     if (n.verdict == "npu" && (n.precision == "i8" || n.precision == "u8"))
       ++q.nodes_int8;

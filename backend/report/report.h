@@ -372,11 +372,21 @@ struct CheckRow {
   }
 };
 
+// An operator that could have computed on integers and does not.
+struct KeptFloatRow {
+  std::string node, why;
+  template <class S, class V> static void Fields(S &s, V &v) {
+    v("node", s.node);
+    v("why", s.why);
+  }
+};
+
 struct Quantization {
-  std::string method; // none, model (it came quantised), or the calibration's method
+  std::string method; // none, model (it came quantised), config (ranges of --quant-config), or the calibration's method
   int64_t samples = 0;
   int64_t nodes_int8 = 0, nodes_int16 = 0, nodes_f16 = 0, nodes_host_float = 0;
   double cosine = 1; // --min-cosine: float reference against the binary's run; 1 when not asked for
+  std::vector<KeptFloatRow> kept_float; // in graph order; only where npuc quantised
   template <class S, class V> static void Fields(S &s, V &v) {
     v("method", s.method);
     v("samples", s.samples);
@@ -385,6 +395,7 @@ struct Quantization {
     v("nodes_f16", s.nodes_f16);
     v("nodes_host_float", s.nodes_host_float);
     v("cosine", s.cosine);
+    v("kept_float", s.kept_float);
   }
 };
 

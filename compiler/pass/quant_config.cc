@@ -1,5 +1,6 @@
 #include "compiler/pass/quant_config.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/support/json.h"
@@ -10,6 +11,7 @@ namespace npuc {
 namespace {
 
 constexpr std::string_view kPrecisions[] = {"auto", "fp16", "int8", "int16", "fp32"};
+constexpr std::string_view kWeights[] = {"int8", "int4"};
 constexpr double kGreatest = 3e38;
 
 Status Unknown(const YamlDocument &doc, const YamlNode &at, std::string_view what, const std::string &name,
@@ -115,9 +117,10 @@ private:
     }
     if (const YamlNode *w = map.Find("weights")) {
       NPUC_ASSIGN_OR_RETURN(std::string text, doc_.String(*w, map.Path("weights")));
-      if (text != "int8" && text != "int4")
+      const auto bits = std::find(std::begin(kWeights), std::end(kWeights), text) - std::begin(kWeights);
+      if (bits == std::ssize(kWeights))
         return doc_.Wrong(*w, map.Path("weights"), "int8 or int4");
-      q.weight_bits = text == "int4" ? 4 : 8;
+      q.weight_bits = bits == 0 ? 8 : 4;
     }
     if (const YamlNode *w = map.Find("weight_only")) {
       NPUC_ASSIGN_OR_RETURN(q.weight_only, doc_.Bool(*w, map.Path("weight_only")));

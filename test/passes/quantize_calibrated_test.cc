@@ -1,0 +1,319 @@
+// Quantisation of float graphs from ranges. Scales, zero points and results worked out by hand.
+#include <cmath>
+
+#include "passes/quantize/parameters.h"
+#include "test/passes/testing.h"
+
+namespace npuc::testing {
+namespace {
+
+const std::vector<std::string> kQuantise = {"fold-constants",      "quantize-calibrated", "convert-qdq",
+                                            "fold-constants",      "remove-identities",   "merge-equal-nodes",
+                                            "eliminate-dead-nodes"};
+
+void Range(Env &env, const std::string &tensor, float lo, float hi) {
+  env.ctx.options.quant_config.tensors[tensor].range = {lo, hi};
+}
+void Scale(Env &env, const std::string &tensor, float scale, int32_t zero) {
+  env.ctx.options.quant_config.tensors[tensor].scale = scale;
+  env.ctx.options.quant_config.tensors[tensor].zero_point = zero;
+}
+std::string TypeOf(const Module &m, std::string_view name) {
+  for (const Node &n : m.main().nodes())
+    for (unsigned i = 0; i < n.num_results(); ++i)
+      if (n.result(i)->name() == name)
+        return n.result(i)->type().ToString();
+  return "none";
+}
+
+TEST(Parameters, ActivationsHoldZeroExactly) {
+  // 4 / 255 a step; -(-1) / step = 63.75, so zero is code 64.
+  QuantRef q = ActivationParams({-1, 3}, DType::U8);
+  EXPECT_EQ(q->scale(), static_cast<float>(4.0 / 255));
+  EXPECT_EQ(q->zero_point(), 64);
+  // A range beside zero is widened to it.
+  q = ActivationParams({2, 6}, DType::U8);
+  EXPECT_EQ(q->scale(), static_cast<float>(6.0 / 255));
+  EXPECT_EQ(q->zero_point(), 0);
+  q = ActivationParams({-6, -2}, DType::I8);
+  EXPECT_EQ(q->scale(), static_cast<float>(6.0 / 255));
+  EXPECT_EQ(q->zero_point(), 127);
+  q = ActivationParams({-1, 0.5}, DType::I16);
+  EXPECT_EQ(q->scale(), static_cast<float>(1.0 / 32767));
+  EXPECT_EQ(q->zero_point(), 0);
+  q = ActivationParams({0, 0}, DType::U8);
+  EXPECT_EQ(q->scale(), 1.0f);
+}
+
+TEST(Parameters, WeightsPerChannel) {
+  const QuantizedWeights w = QuantizeWeights(F32({2, 2}, {1.27f, -0.5f, 0, 0}), 0, 8);
+  EXPECT_EQ(w.quant->axis, 0);
+  EXPECT_FLOAT_EQ(w.quant->scale(0), 0.01f);
+  EXPECT_EQ(w.quant->scale(1), 1.0f); // nothing but zeros
+  EXPECT_EQ(Values(w.codes), (std::vector<double>{127, -50, 0, 0}));
+  // Four bits: -7 to 7.
+  const QuantizedWeights four = QuantizeWeights(F32({1, 3}, {7, -3.4f, 1.2f}), 0, 4);
+  for (double c : Values(four.codes))
+    EXPECT_LE(std::abs(c), 7);
+}
+
+TEST(Parameters, GroupsHaveTheirOwnScales) {
+  // Two groups of two along the input axis: 7 and 70 both come out exactly.
+  const Tensor w = RoundToGroups(F32({1, 4}, {7, -1, 70, 10}), 0, 1, 2, 4);
+  ExpectClose(w, {7, -1, 70, 10}, 1e-5);
+  // One scale for all would not hold -1.
+  const Tensor all = RoundToGroups(F32({1, 4}, {7, -1, 70, 10}), 0, 1, 4, 4);
+  EXPECT_NE(Values(all)[1], -1);
+}
+
+const char *kConv = R"(graph (%x: f32[1,1,1,3]) {
+    %w: f32[1,1,1,1] = Constant() {value = dense<0.5>}
+    %b: f32[1] = Constant() {value = dense<0.25>}
+    %v: f32[1,1,1,1] = Constant() {value = dense<1.0>}
+    %c = Conv(%x, %w, %b)
+    %r = Relu(%c)
+    %y = Conv(%r, %v)
+    return %y
+  })";
+
+TEST(QuantizeCalibrated, ConvReluConv) {
+  Env env;
+  Scale(env, "x", 0.5f, 128);
+  Scale(env, "r", 0.25f, 0);
+  Scale(env, "y", 0.25f, 0);
+  auto m = Load(kConv);
+  EXPECT_TRUE(RunList(*m, kQuantise, env.ctx));
+  EXPECT_EQ(Count(*m, "Relu"), 0) << Text(*m); // the clamp of r's type does it
+  EXPECT_EQ(TypeOf(*m, "r"), "u8[1,1,1,3]{s=0.25,z=0}");
+  EXPECT_EQ(TypeOf(*m, "y"), "u8[1,1,1,3]{s=0.25,z=0}");
+  const Node *conv = FindOp(*m, "Conv");
+  ASSERT_NE(conv, nullptr);
+  EXPECT_EQ(conv->operand(0)->type().ToString(), "u8[1,1,1,3]{s=0.5,z=128}");
+  EXPECT_EQ(conv->operand(1)->constant()->AsInt(0), 127);
+  // In units of 0.5 * 0.5 / 127.
+  EXPECT_EQ(conv->operand(2)->constant()->AsInt(0), 127);
+  // 3 -> 1.75, -2 -> -0.75 -> 0, 100 -> clamped to 63.5 -> 32
+  ExpectClose(Eval(*m, {F32({1, 1, 1, 3}, {3, -2, 100})})[0], {1.75, 0, 32}, 1e-6);
+}
+
+TEST(QuantizeCalibrated, NothingWithoutRanges) {
+  Env env;
+  auto m = Load(kConv);
+  EXPECT_FALSE(RunList(*m, {"quantize-calibrated"}, env.ctx));
+  // Of one value only: the nodes that lack one stay float, and say so.
+  Range(env, "x", -1, 1);
+  EXPECT_FALSE(RunList(*m, {"quantize-calibrated"}, env.ctx));
+  ASSERT_FALSE(env.ctx.kept_float.empty());
+  EXPECT_NE(env.ctx.kept_float[0].why.find("no range is known of"), std::string::npos);
+}
+
+TEST(QuantizeCalibrated, WithoutRangeOfTheOutputItIsFloat) {
+  // The last convolution's sums leave as floats on a target that has them.
+  Env env;
+  Range(env, "x", -1, 1);
+  Range(env, "r", 0, 2);
+  Range(env, "y", 0, 4);
+  auto m = Load(kConv);
+  RunList(*m, kQuantise, env.ctx);
+  ASSERT_EQ(Count(*m, "Fused"), 1) << Text(*m);
+  EXPECT_EQ(Count(*m, "Quantize"), 1); // of x
+  // Half precision's rounding only: r is 0.5 * x + 0.25, x and r have 8 bits.
+  const double y = Values(Eval(*m, {F32({1, 1, 1, 3}, {1, 0, -1})})[0])[0];
+  EXPECT_NEAR(y, 0.75, 1.0 / 127 / 2 * 0.5 + 2.0 / 255 / 2 + 1e-3);
+}
+
+TEST(QuantizeCalibrated, NodesThatTheUserKeepsFloat) {
+  Env env;
+  Range(env, "x", -1, 1);
+  Range(env, "r", 0, 2);
+  Range(env, "y", 0, 4);
+  auto m = Load(kConv);
+  // Text modules have no ONNX nodes: the whole graph's wish.
+  env.ctx.options.quant_config.precision = Precision::Fp16;
+  EXPECT_FALSE(RunList(*m, {"quantize-calibrated"}, env.ctx));
+}
+
+TEST(QuantizeCalibrated, SixteenBits) {
+  Env env;
+  env.ctx.options.precision = Precision::Int16;
+  Range(env, "x", -1, 1);
+  Range(env, "r", 0, 2);
+  Scale(env, "y", 0.0001f, 0);
+  auto m = Load(kConv);
+  RunList(*m, kQuantise, env.ctx);
+  const Node *conv = FindOp(*m, "Conv");
+  ASSERT_NE(conv, nullptr) << Text(*m);
+  EXPECT_EQ(conv->operand(0)->type().dtype(), DType::I16);
+  EXPECT_EQ(conv->operand(1)->type().dtype(), DType::I8);
+  // Symmetric integers have codes below zero: Relu stays.
+  EXPECT_EQ(Count(*m, "Relu"), 1);
+  ExpectClose(Eval(*m, {F32({1, 1, 1, 3}, {0.3f, 0.9f, -0.9f})})[0], {0.4, 0.7, 0}, 2e-4);
+}
+
+TEST(QuantizeCalibrated, BiasBeyondTheSums) { // N077
+  Env env;
+  Scale(env, "x", 0.5f, 0);
+  Range(env, "y", -5, 5.1f);
+  auto m = Load(R"(graph (%x: f32[1,1,1,1]) {
+    %w: f32[2,1,1,1] = Constant() {value = dense<1e-07, -1e-07>}
+    %b: f32[2] = Constant() {value = dense<5.0, -4.5>}
+    %y = Conv(%x, %w, %b)
+    return %y
+  })");
+  RunList(*m, kQuantise, env.ctx);
+  const Node *conv = nullptr;
+  for (const Node &n : m->main().nodes())
+    if (n.Is("Fused", "npuc"))
+      conv = &n;
+  ASSERT_NE(conv, nullptr) << Text(*m);
+  const Tensor *bias = nullptr;
+  const QuantParams *weights = nullptr;
+  for (const Value *v : conv->operands()) {
+    if (v->type().dtype() == DType::I32)
+      bias = v->constant();
+    if (v->type().dtype() == DType::I8)
+      weights = v->type().quant().get();
+  }
+  ASSERT_TRUE(bias && weights);
+  EXPECT_NEAR(static_cast<double>(bias->AsInt(0)) * 0.5 * weights->scale(0), 5.0, 0.05);
+  EXPECT_NEAR(static_cast<double>(bias->AsInt(1)) * 0.5 * weights->scale(1), -4.5, 0.045);
+  ExpectClose(Eval(*m, {F32({1, 1, 1, 1}, {3})})[0], {5.0, -4.5}, 0.045);
+}
+
+TEST(QuantizeCalibrated, ConvTransposeHasItsChannelsOnAxisOne) { // N080
+  Env env;
+  Range(env, "x", -1, 1);
+  Range(env, "y", -30, 30);
+  auto m = Load(R"(graph (%x: f32[1,3,4,4], %w0: f32[1]) {
+    %w: f32[3,64,3,3] = Constant() {value = splat<0.5>}
+    %b: f32[64] = Constant() {value = splat<0.25>}
+    %y = ConvTranspose(%x, %w, %b)
+    return %y
+  })");
+  RunList(*m, {"quantize-calibrated"}, env.ctx);
+  const Node *deq = FindOp(*m, "ConvTranspose")->operand(1)->def();
+  ASSERT_TRUE(deq && deq->Is("Dequantize", "npuc")) << Text(*m);
+  EXPECT_EQ(deq->operand(0)->type().quant()->axis, 1);
+  EXPECT_EQ(deq->operand(0)->type().quant()->scales.size(), 64u);
+}
+
+TEST(QuantizeCalibrated, BoundsOfClipAreTheRange) { // N088
+  for (const char *bounds : {"%lo, %hi", "_, %hi"}) {
+    SCOPED_TRACE(bounds);
+    Env env;
+    Range(env, "x", -8, 8);
+    Range(env, "r", std::string(bounds)[0] == '_' ? -4.0f : 0.0f, 6);
+    Range(env, "y", -10, 10);
+    auto m = Load(std::string(R"(graph (%x: f32[1,1,1,3]) {
+      %w: f32[1,1,1,1] = Constant() {value = dense<1.0>}
+      %lo: f32[] = Constant() {value = dense<0.0>}
+      %hi: f32[] = Constant() {value = dense<6.0>}
+      %c = Conv(%x, %w)
+      %r = Clip(%c, )") +
+                  bounds + R"()
+      %y = Conv(%r, %w)
+      return %y
+    })");
+    RunList(*m, kQuantise, env.ctx);
+    EXPECT_EQ(Count(*m, "Clip"), 0) << Text(*m);
+    ExpectClose(Eval(*m, {F32({1, 1, 1, 3}, {8, 3, 1})})[0], {6, 3, 1}, 0.05);
+  }
+}
+
+TEST(QuantizeCalibrated, ReluOnTheInputIsKept) { // N076
+  Env env;
+  Range(env, "x", -8, 8);
+  Range(env, "r", 0, 8);
+  Range(env, "y", 0, 8);
+  auto m = Load(R"(graph (%x: f32[1,1,1,3]) {
+    %w: f32[1,1,1,1] = Constant() {value = dense<1.0>}
+    %r = Relu(%x)
+    %y = Conv(%r, %w)
+    return %y
+  })");
+  RunList(*m, kQuantise, env.ctx);
+  EXPECT_EQ(m->main().num_inputs(), 1u);
+  ExpectClose(Eval(*m, {F32({1, 1, 1, 3}, {-8, 3, 1})})[0], {0, 3, 1}, 0.05);
+}
+
+TEST(QuantizeCalibrated, CopiesShareAndConcatRequantisesWhatWouldLose) {
+  Env env;
+  Range(env, "x", -1, 1);
+  Range(env, "a", -1, 1);
+  Range(env, "s", -10, 10);
+  Range(env, "y", -20, 20);
+  auto m = Load(R"(graph (%x: f32[1,1,4,4]) {
+    %w: f32[1,1,1,1] = Constant() {value = dense<1.0>}
+    %k: f32[1,1,1,1] = Constant() {value = dense<10.0>}
+    %v: f32[1,2,1,1] = Constant() {value = dense<1.0, 1.0>}
+    %a = Conv(%x, %w)
+    %s = Conv(%a, %k)
+    %p = MaxPool(%a) {kernel_shape = [3, 3], pads = [1, 1, 1, 1]}
+    %c = Concat(%p, %s) {axis = 1}
+    %y = Conv(%c, %v)
+    return %y
+  })");
+  RunList(*m, kQuantise, env.ctx);
+  // The pool keeps a's parameters; the Concat's are those of the wide operand, which only it reads.
+  EXPECT_EQ(TypeOf(*m, "a"), TypeOf(*m, "p"));
+  EXPECT_EQ(TypeOf(*m, "s"), "u8[1,1,4,4]" + TypeOf(*m, "c").substr(11)) << Text(*m);
+  EXPECT_NE(TypeOf(*m, "a").substr(11), TypeOf(*m, "c").substr(11));
+  EXPECT_EQ(Count(*m, "Requantize"), 1);
+}
+
+TEST(QuantizeCalibrated, TheTailStaysFloat) {
+  Env env;
+  Range(env, "x", -1, 1);
+  Range(env, "c", -1, 1);
+  auto m = Load(R"(graph (%x: f32[1,1,1,3]) {
+    %w: f32[1,1,1,1] = Constant() {value = dense<1.0>}
+    %c = Conv(%x, %w)
+    %y = Sigmoid(%c)
+    return %y
+  })");
+  RunList(*m, kQuantise, env.ctx);
+  EXPECT_EQ(Count(*m, "Fused"), 1) << Text(*m); // integer sums, Sigmoid on floats
+  // A target without floats quantises to the end; Sigmoid's range is known.
+  Env integers;
+  integers.target = Target::FromPreset("mcu-128").value();
+  if (integers.target.HasFloat())
+    return;
+  Range(integers, "x", -1, 1);
+  Range(integers, "c", -1, 1);
+  auto n = Load(R"(graph (%x: f32[1,1,1,3]) {
+    %w: f32[1,1,1,1] = Constant() {value = dense<1.0>}
+    %c = Conv(%x, %w)
+    %y = Sigmoid(%c)
+    return %y
+  })");
+  RunList(*n, kQuantise, integers.ctx);
+  EXPECT_EQ(TypeOf(*n, "y").substr(0, 11), "u8[1,1,1,3]") << Text(*n);
+}
+
+TEST(QuantizeCalibrated, AdditionInTheOutputStage) {
+  // Conv, addition of a stored value and Relu are one stage: what lies between is never rounded.
+  Env env;
+  Scale(env, "x", 1.0f / 128, 128);
+  Scale(env, "a", 1.0f / 128, 128);
+  Scale(env, "c", 1.0f, 0); // would ruin the sum if it were used
+  Scale(env, "r", 1.0f / 64, 0);
+  Range(env, "s", -2, 2);
+  Range(env, "y", 0, 4);
+  auto m = Load(R"(graph (%x: f32[1,1,1,3]) {
+    %w: f32[1,1,1,1] = Constant() {value = dense<1.0>}
+    %v: f32[1,1,1,1] = Constant() {value = dense<0.5>}
+    %a = Conv(%x, %w)
+    %c = Conv(%a, %v)
+    %s = Add(%a, %c)
+    %r = Relu(%s)
+    %y = Conv(%r, %w)
+    return %y
+  })");
+  RunList(*m, kQuantise, env.ctx);
+  EXPECT_EQ(Count(*m, "Fused"), 2) << Text(*m); // and the last convolution with its float result
+  EXPECT_EQ(TypeOf(*m, "c"), "none");
+  ExpectClose(Eval(*m, {F32({1, 1, 1, 3}, {0.5f, 0.25f, -0.5f})})[0], {0.75, 0.375, 0}, 2e-3);
+}
+
+} // namespace
+} // namespace npuc::testing
