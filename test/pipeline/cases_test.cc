@@ -136,6 +136,62 @@ TEST(Cases, LoopScansAndConstantBodies) {
   }
 }
 
+// Loops of known turns are unrolled: their products run on the NPU. A condition that the run decides keeps the loop
+// whole.
+TEST(Cases, LoopsOnTheNpu) {
+  for (bool data_dependent : {false, true}) {
+    ModelBuilder b(17);
+    b.In("s0", {1, 16}).Out("s").Out("all").Init("m", Int64s({}, {3})).Init("big", Floats({1, 1}, {1e4f}));
+    std::vector<float> twice(256, 0);
+    for (int i = 0; i < 16; ++i)
+      twice[i * 17] = 2;
+    b.Init("w", Floats({16, 16}, twice)).Init("one", Floats({1}, {1}));
+    GraphBuilder body;
+    body.In("i", {}, DType::I64).In("c", {}, DType::Bool).In("a", {1, 16}).Out("c_out").Out("r").Out("p");
+    body.Node("MatMul", {"a", "w"}, {"twice"});
+    body.Node("Cast", {"i"}, {"turn"}, {I("to", 1)});
+    body.Node("Add", {"twice", "turn"}, {"r"});
+    body.Node("Identity", {"twice"}, {"p"});
+    if (data_dependent) {
+      body.Node("ReduceSum", {"r"}, {"sum"}, {I("keepdims", 0)});
+      body.Node("Less", {"sum", "big"}, {"less"});
+      body.Node("Squeeze", {"less"}, {"c_out"});
+    } else {
+      body.Node("Identity", {"c"}, {"c_out"});
+    }
+    b.Node("Loop", {"m", "", "s0"}, {"s", "all"}, {G("body", body.g)});
+    // x -> 2x + 0 -> 4x + 1 -> 8x + 2 + 2
+    std::vector<float> last, all(48);
+    for (int k = 0; k < 16; ++k) {
+      const float x = static_cast<float>(k);
+      last.push_back(8 * x + 4);
+      all[k] = 2 * x, all[16 + k] = 4 * x, all[32 + k] = 8 * x + 2;
+    }
+    Expect(b, {Counting({1, 16}, 0)}, {{{1, 16}, last}, {{3, 1, 16}, all}});
+    CompilerOptions options;
+    options.model = WriteModel(b);
+    DiagnosticEngine diagnostics;
+    auto made = Compile(options, diagnostics);
+    ASSERT_TRUE(made.ok());
+    EXPECT_EQ(made->report.coverage.mac_percent > 99, !data_dependent);
+  }
+}
+
+// A Scan from the other end, its outputs in either order.
+TEST(Cases, ScanOnTheNpu) {
+  ModelBuilder b(17);
+  b.In("s0", {2}).In("x", {3, 2}).Out("s").Out("y");
+  GraphBuilder body;
+  body.In("a", {2}).In("e", {2}).Out("r").Out("o");
+  body.Node("Add", {"a", "e"}, {"r"}).set_name("sum");
+  body.Node("Mul", {"r", "e"}, {"o"});
+  b.Node("Scan", {"s0", "x"}, {"s", "y"},
+         {G("body", body.g), I("num_scan_inputs", 1), Is("scan_input_directions", {1}),
+          Is("scan_output_directions", {1}), Is("scan_output_axes", {-1})});
+  // Elements (5,6), (3,4), (1,2): sums (5,6), (8,10), (9,12); products (25,36), (24,40), (9,24), the last one first.
+  Expect(b, {Floats({2}, {0, 0}), Counting({3, 2})}, {{{2}, {9, 12}}, {{2, 3}, {9, 24, 25, 24, 40, 36}}});
+}
+
 // ---- Constant folding
 
 // N021: an initializer that is an input too is frozen, which the compiler says; before IR version 4 it is a constant.
