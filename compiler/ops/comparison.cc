@@ -221,7 +221,7 @@ Status EvaluateWhere(EvalContext &ctx) {
     return OkStatus();
   }
   Tensor y = Tensor::Allocate(a.dtype(), dims);
-  NPUC_RETURN_IF_ERROR(DispatchBytes(a.dtype(), [&](auto tag) {
+  auto choose = [&](auto tag) {
     using T = TypeOf<decltype(tag)>;
     T *o = y.template mutable_data<T>();
     const T *pa = a.data<T>(), *pb = b.data<T>();
@@ -230,7 +230,9 @@ Status EvaluateWhere(EvalContext &ctx) {
         o[at + i] = c.bytes()[from[0] + i * sc] ? pa[from[1] + i * sa] : pb[from[2] + i * sb];
     });
     return OkStatus();
-  }));
+  };
+  NPUC_RETURN_IF_ERROR(a.dtype() == DType::C128 ? choose(Tag<std::array<double, 2>>{})
+                                                : DispatchBytes(a.dtype(), choose));
   ctx.set_result(0, std::move(y));
   return OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "compiler/ops/broadcast.h"
+#include "compiler/ops/convert.h"
 #include "compiler/ops/quant_eval.h"
 #include "compiler/ops/scalar_math.h"
 #include "compiler/support/fpmath_array.h"
@@ -75,7 +76,7 @@ NPUC_FLOAT_ARRAY(Tanh, Tanh)
 NPUC_FLOAT_UNARY(Asinh, fpmath::Asinh(x))
 NPUC_FLOAT_UNARY(Acosh, fpmath::Acosh(x))
 NPUC_FLOAT_UNARY(Atanh, fpmath::Atanh(x))
-NPUC_FLOAT_ARRAY(Erf, Erf)
+NPUC_FLOAT_ARRAY(FloatErf, Erf)
 NPUC_FLOAT_ARRAY(Sigmoid, Sigmoid)
 NPUC_FLOAT_UNARY(HardSwish, scalar::HardSwish(x))
 NPUC_FLOAT_ARRAY(Softplus, Softplus)
@@ -85,6 +86,18 @@ NPUC_FLOAT_ARRAY(GeluErf, Gelu)
 NPUC_FLOAT_ARRAY(GeluTanh, GeluTanh)
 #undef NPUC_FLOAT_UNARY
 #undef NPUC_FLOAT_ARRAY
+
+// ONNX has it for integers too: the double, cut to the type.
+Status EvaluateErf(EvalContext &ctx) {
+  const Tensor &x = ctx.operand(0);
+  if (!IsInt(x.dtype()))
+    return EvaluateFloatErf(ctx);
+  Tensor y = Tensor::Allocate(DType::F64, x.dims());
+  for (int64_t i = 0; i < x.num_elements(); ++i)
+    y.mutable_data<double>()[i] = fpmath::Erf(x.AsDouble(i));
+  ctx.set_result(0, ConvertTensor(y, x.dtype()));
+  return OkStatus();
+}
 
 // Float functions with parameters: `parameters` declares them from the attributes.
 #define NPUC_FLOAT_PARAM(Op, parameters, expression)                                                                   \

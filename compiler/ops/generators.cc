@@ -211,6 +211,15 @@ Status InferUnique(InferContext &ctx) {
   return OkStatus();
 }
 
+// NaN comes last.
+int CompareFloats(double u, double v) {
+  if (u < v)
+    return -1;
+  if (v < u)
+    return 1;
+  return (u != u) == (v != v) ? 0 : u != u ? 1 : -1;
+}
+
 // Orders two slices of axis items (element by element).
 int Compare(const Tensor &x, const AxisSplit &split, int64_t a, int64_t b) {
   for (int64_t o = 0; o < split.outer; ++o)
@@ -220,13 +229,17 @@ int Compare(const Tensor &x, const AxisSplit &split, int64_t a, int64_t b) {
         if (const int c = x.strings()[p].compare(x.strings()[q]))
           return c;
       } else if (IsFloat(x.dtype())) {
-        const double u = x.AsDouble(p), v = x.AsDouble(q);
-        if (u < v)
-          return -1;
-        if (v < u)
-          return 1;
-        if ((u != u) != (v != v))
-          return u != u ? 1 : -1;
+        if (const int c = CompareFloats(x.AsDouble(p), x.AsDouble(q)))
+          return c;
+      } else if (IsComplex(x.dtype())) { // by real parts, then by imaginary ones, as numpy
+        for (int part = 0; part < 2; ++part) {
+          auto at = [&](int64_t e) {
+            return x.dtype() == DType::C64 ? static_cast<double>(x.data<float>()[2 * e + part])
+                                           : x.data<double>()[2 * e + part];
+          };
+          if (const int c = CompareFloats(at(p), at(q)))
+            return c;
+        }
       } else if (x.dtype() == DType::U64) {
         const uint64_t u = x.data<uint64_t>()[p], v = x.data<uint64_t>()[q];
         if (u != v)

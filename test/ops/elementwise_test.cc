@@ -128,6 +128,26 @@ TEST(Unary, SpecialValues) {
   EXPECT_EQ(OpRunner("Exp").Fails({I32({1}, {1})}), "E0403");
 }
 
+TEST(Unary, ErfOfIntegersIsCut) {
+  // erf(1) = 0.84; that of 6 is 1 in double.
+  ExpectValues(OpRunner("Erf")({I32({4}, {-6, -1, 1, 6})}), {-1, 0, 0, 1});
+}
+
+TEST(Where, DoubleComplexNumbers) {
+  const std::vector<double> a = {1, 2, 3, 4}, b = {5, 6, 7, 8};
+  const auto complex = [](const std::vector<double> &v) { return Tensor::Of<double>(DType::C128, {2}, v); };
+  const Tensor y = OpRunner("Where")({Bool({2}, {1, 0}), complex(a), complex(b)});
+  ASSERT_EQ(y.dtype(), DType::C128);
+  EXPECT_EQ(std::vector<double>(y.data<double>(), y.data<double>() + 4), (std::vector<double>{1, 2, 7, 8}));
+}
+
+TEST(Unique, ComplexNumbersByRealThenImaginaryPart) {
+  const std::vector<float> x = {2, 0, 1, 5, 2, 0, 1, -5};
+  const Tensor y = OpRunner("Unique")({Tensor::Of<float>(DType::C64, {4}, x)});
+  ASSERT_EQ(y.num_elements(), 3);
+  EXPECT_EQ(std::vector<float>(y.data<float>(), y.data<float>() + 6), (std::vector<float>{1, -5, 1, 5, 2, 0}));
+}
+
 TEST(Activations, ParametersAndDefaults) {
   ExpectValues(OpRunner("LeakyRelu")({F32({2}, {-1, 1})}), {-0.01f, 1});
   ExpectValues(OpRunner("LeakyRelu").Float("alpha", 0.5f)({F32({3}, {-2, 2, kNaN})}), {-1, 2, kNaN});
