@@ -1,8 +1,8 @@
 // Every piece of advice is a change that was compiled (what_if.h): its figures are the changed model's own, so
 // following it gives just what it says. Changes that bring nothing are listed as tried, so nobody tries them again.
 //
-//   output-cut     ends the model before its tail of host nodes, or before the first host node when hardly any
-//                  multiplications come behind it
+//   output-cut     ends the model before its tail of host nodes, or before the first host node, when less than 2 % of
+//                  the multiplications come behind
 //   fixed-shape    gives free dims an example's extents; the host's time for free shapes is not known, so the gain is 0
 //   pad-channels   an image input of 2 or 3 channels gets 4 or 16
 //   hard-swish     x * sigmoid(x) becomes HardSwish
@@ -39,8 +39,10 @@ public:
       : target_(target), graph_(graph), try_(try_change), r_(*r) {}
 
   void Run() {
+    // Free shapes hide what the host nodes cost: they come first, the cut when they are fixed.
     FixShapes();
-    CutTheTail();
+    if (r_.advice.empty())
+      CutTheTail();
     PadChannels();
     ReplaceSwish();
     FitSram();
@@ -121,22 +123,20 @@ private:
   void CutTheTail() {
     if (r_.coverage.nodes_npu == 0 || r_.coverage.nodes_host == 0)
       return;
-    const Cut host = CutTail(graph_, r_.nodes, Tail::HostTail);
-    CutAt(host, "they are the application's: no NPU node comes behind them");
-    Cut all = CutTail(graph_, r_.nodes, Tail::BehindHost);
-    if (all.left_out.size() <= host.left_out.size())
-      return;
-    int64_t total = 0, lost = 0;
-    for (const NodeRow &n : r_.nodes)
-      total += n.macs;
-    for (OriginId id : all.left_out)
-      lost += r_.nodes[id].macs;
-    if (lost * 50 <= total)
-      CutAt(all, "all that hangs on host nodes goes to the application, with less than 2 % of the MACs");
+    const Cut host = CutTail(graph_, r_.nodes, Tail::HostTail), all = CutTail(graph_, r_.nodes, Tail::BehindHost);
+    CutAt(host, "no NPU node comes behind them");
+    if (all.left_out.size() > host.left_out.size())
+      CutAt(all, "all that hangs on host nodes goes to the application");
   }
 
   void CutAt(const Cut &cut, const char *why) {
-    if (cut.tensors.empty())
+    int64_t total = 0, lost = 0;
+    for (const NodeRow &n : r_.nodes)
+      total += n.macs;
+    for (OriginId id : cut.left_out)
+      lost += r_.nodes[id].macs;
+    // A tail that multiplies is no post-processing.
+    if (cut.tensors.empty() || lost * 50 > total)
       return;
     WhatIf change;
     change.outputs = cut.tensors;
@@ -232,10 +232,8 @@ private:
       largest = largest ? largest : &t;
       kept.push_back(t.name);
     }
-    if (kept.empty()) {
-      largest = &r_.memory.spilled[0];
-      kept.push_back(largest->name);
-    }
+    if (kept.empty())
+      return;
     const int64_t bytes = have * size / 8;
     Advice a =
         Row("sram", "",

@@ -93,8 +93,6 @@ Cut CutTail(const ModelGraph &graph, const std::vector<NodeRow> &nodes, Tail tai
     for (size_t i = 0; i < n; ++i)
       in_tail[i] = is(i, "host");
   }
-  bool rest = false;
-  Cut cut;
   for (size_t i = 0; i < n; ++i) {
     const auto &row = graph.nodes[i];
     constant[i] = is(i, "eliminated") && (nodes[i].op == "Shape" || !row.reads_model_input);
@@ -105,18 +103,54 @@ Cut CutTail(const ModelGraph &graph, const std::vector<NodeRow> &nodes, Tail tai
       if (in_tail[e.from])
         in_tail[i] = true;
     }
+  }
+  auto border = [&] {
+    std::vector<std::pair<std::string, OriginId>> tensors;
+    for (size_t i = 0; i < n; ++i)
+      if (in_tail[i])
+        for (const auto &e : graph.nodes[i].inputs)
+          if (!in_tail[e.from] && !constant[e.from] && graph.nodes[e.from].top &&
+              std::find(tensors.begin(), tensors.end(), std::pair(e.tensor, e.from)) == tensors.end())
+            tensors.emplace_back(e.tensor, e.from);
+    return tensors;
+  };
+  // Many tensors (a score a class, say): the tail takes in what multiplies nothing and feeds it alone, while that makes
+  // fewer.
+  constexpr size_t kMany = 8;
+  auto tensors = border();
+  for (auto wider = in_tail; tensors.size() > kMany; in_tail = wider) {
+    std::vector<bool> feeds_others(n);
+    for (size_t i = 0; i < n; ++i)
+      for (const auto &e : graph.nodes[i].inputs)
+        feeds_others[e.from] = feeds_others[e.from] || !in_tail[i];
+    for (const auto &output : graph.outputs)
+      if (output.from >= 0)
+        feeds_others[size_t(output.from)] = true;
+    bool grown = false;
+    for (const auto &[tensor, from] : tensors)
+      if (!wider[from] && !feeds_others[from] && nodes[from].macs == 0)
+        wider[from] = grown = true;
+    if (!grown)
+      break;
+    std::swap(in_tail, wider);
+    auto fewer = border();
+    std::swap(in_tail, wider);
+    if (fewer.size() > tensors.size())
+      break;
+    tensors = std::move(fewer);
+  }
+
+  bool rest = false;
+  Cut cut;
+  for (size_t i = 0; i < n; ++i) {
     if (in_tail[i])
       cut.left_out.push_back(static_cast<OriginId>(i));
     rest = rest || (!in_tail[i] && is(i, "npu"));
   }
   if (!rest || cut.left_out.empty())
     return {};
-  for (size_t i = 0; i < n; ++i)
-    if (in_tail[i])
-      for (const auto &e : graph.nodes[i].inputs)
-        if (!in_tail[e.from] && !constant[e.from] && graph.nodes[e.from].top &&
-            std::find(cut.tensors.begin(), cut.tensors.end(), e.tensor) == cut.tensors.end())
-          cut.tensors.push_back(e.tensor);
+  for (const auto &[tensor, from] : tensors)
+    cut.tensors.push_back(tensor);
   cut.cut = cut.tensors;
   for (const auto &output : graph.outputs)
     if (output.from >= 0 && !in_tail[size_t(output.from)] &&

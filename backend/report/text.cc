@@ -115,10 +115,26 @@ std::string RenderText(const Report &r, bool colour) {
   out += fmt::format("  segments    {} NPU, {} host; {} cross the boundary\n", c.npu_segments, c.host_segments,
                      Bytes(c.boundary_bytes));
   const std::string rate = fmt::format(" ({:.1f} per second)", p.fps);
-  out += fmt::format("  NPU time    {} cycles = {:.3f} ms{}\n", Grouped(p.cycles), p.latency_ms,
-                     p.host_steps.empty() ? rate : "");
-  out += fmt::format("  efficiency  {:.1f} % of the bound ({} cycles); MAC array used {:.1f} %\n", 100 * p.efficiency,
-                     Grouped(static_cast<int64_t>(p.bound_cycles)), 100 * p.mac_utilization);
+  if (p.cycles == 0) {
+    out += fmt::format("  NPU time    {}nothing runs on the NPU{}\n", red, reset);
+  } else {
+    out += fmt::format("  NPU time    {} cycles = {:.3f} ms{}\n", Grouped(p.cycles), p.latency_ms,
+                       p.host_steps.empty() ? rate : "");
+    out += fmt::format(
+        "  efficiency  {:.1f} % of the bound ({} cycles); MAC array used {:.1f} %, {:.0f} % of that on padding\n",
+        100 * p.efficiency, Grouped(static_cast<int64_t>(p.bound_cycles)), 100 * p.mac_utilization,
+        100 * p.padding_waste);
+    std::vector<std::pair<int64_t, std::string>> waits;
+    for (const auto &[name, cycles] : p.waits)
+      waits.emplace_back(cycles, name);
+    std::stable_sort(waits.begin(), waits.end(), [](auto &x, auto &y) { return x.first > y.first; });
+    std::string text;
+    for (size_t i = 0; i < waits.size() && i < 4; ++i)
+      text +=
+          fmt::format("{}{} {:.0f} %", i ? ", " : "", waits[i].second, 100 * double(waits[i].first) / double(p.cycles));
+    if (!text.empty())
+      out += fmt::format("  waits for   {}\n", text);
+  }
   if (!p.host_steps.empty()) {
     double us = 0;
     for (const HostStepRow &h : p.host_steps)
@@ -130,7 +146,8 @@ std::string RenderText(const Report &r, bool colour) {
                      Bytes(p.ddr_write_bytes), Bytes(p.ddr_compulsory_bytes));
   out += fmt::format("  memory      SRAM {} of {}, arena {}, constants {}\n", Bytes(r.memory.sram_peak),
                      Bytes(r.memory.sram_bytes), Bytes(r.memory.arena_bytes), Bytes(r.memory.const_bytes));
-  out += fmt::format("  energy      {:.1f} uJ (estimate)\n", p.energy_uj);
+  if (p.cycles > 0)
+    out += fmt::format("  energy      {:.1f} uJ (estimate)\n", p.energy_uj);
 
   std::vector<const LayerRow *> top;
   for (const LayerRow &layer : r.layers)
@@ -139,7 +156,7 @@ std::string RenderText(const Report &r, bool colour) {
   std::stable_sort(top.begin(), top.end(), [](auto *a, auto *b) { return a->cycles > b->cycles; });
   if (!top.empty())
     out += fmt::format("{}  where time goes{}\n", bold, reset);
-  for (size_t i = 0; i < top.size() && i < 4; ++i)
+  for (size_t i = 0; i < top.size() && i < 3; ++i)
     out += fmt::format("    {:5.1f} %  {:<40} {:<18} {}\n", 100 * top[i]->share, Clip(top[i]->name, 40),
                        Clip(top[i]->op, 18), top[i]->bound_by);
 
@@ -153,7 +170,20 @@ std::string RenderText(const Report &r, bool colour) {
   if (rules.size() > 3)
     out += fmt::format("    and {} rules more\n", rules.size() - 3);
   if (!r.advice.empty())
-    out += fmt::format("{}  advice{}      {}\n", bold, reset, Clip(r.advice[0].message, 100));
+    out += fmt::format("{}  what to change{}{}\n", bold, reset,
+                       r.advice.size() > 2 ? fmt::format(" (2 of {}; the report has all)", r.advice.size()) : "");
+  for (size_t i = 0; i < r.advice.size() && i < 2; ++i) {
+    const Advice &a = r.advice[i];
+    const double now = p.latency_total_estimate_ms;
+    std::string gain;
+    if (a.nodes_to_npu > 0)
+      gain = fmt::format("{} nodes", a.nodes_to_npu);
+    else if (now > 0)
+      gain = fmt::format("{:+.1f} %", 100 * (a.predicted_latency_ms / now - 1));
+    out += fmt::format("    {:>8}  {}\n", gain, Clip(a.message, 170));
+    if (a.apply.rfind("npuc ", 0) == 0) // a command is of no use in part
+      out += fmt::format("              {}\n", Clip(a.apply, 2000));
+  }
   // One line of gates, so that 25 lines hold.
   std::string failed;
   for (const GateRow &g : r.gates)

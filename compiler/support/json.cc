@@ -115,7 +115,45 @@ JsonWriter &JsonWriter::End(char kind) {
   return *this;
 }
 
+namespace {
+
+// LLVM's parser recurses; what nests deeper than this is no file of ours. Brackets inside strings don't count.
+constexpr int kMaxDepth = 100;
+
+// Where the text first nests deeper, as "line:column"; "" where it does not.
+std::string TooDeep(std::string_view text) {
+  int depth = 0, line = 1;
+  size_t line_start = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      ++line;
+      line_start = i + 1;
+    }
+    if (in_string) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth)
+        return fmt::format("{}:{}", line, i - line_start + 1);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return "";
+}
+
+} // namespace
+
 StatusOr<llvm::json::Value> ParseJson(std::string_view text, std::string_view file) {
+  if (const std::string at = TooDeep(text); !at.empty())
+    return AtFile(Error("E0103", fmt::format("not JSON of ours: it nests deeper than {} levels", kMaxDepth)),
+                  fmt::format("{}:{}", file, at));
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(llvm::StringRef(text.data(), text.size()));
   if (value)
     return std::move(*value);

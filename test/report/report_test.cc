@@ -216,6 +216,56 @@ TEST(ReportJson, WrongFilesAreE0103) {
   EXPECT_EQ(ErrorCode(ReadReport("/nonexistent/r.json").status()), "E0101");
 }
 
+TEST(ReportJson, NestingIsBoundedNotTheStack) {
+  for (const char *open : {"[", "{\"a\": "}) {
+    std::string text = R"({"schema": "npuc-report/1", "novelty": )";
+    for (int i = 0; i < 1000000; ++i)
+      text += open;
+    const Status s = FromJson(text, "r.json").status();
+    EXPECT_EQ(ErrorCode(s), "E0103");
+  }
+  // Brackets in names are no nesting.
+  Report r = Sample();
+  r.nodes[0].id = std::string(500, '[') + "\\\"" + std::string(500, '{');
+  auto back = FromJson(ToJson(r), "r.json");
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->nodes[0].id, r.nodes[0].id);
+}
+
+TEST(ReportJson, EveryTruncationIsE0103) {
+  const std::string text = ToJson(Sample());
+  for (size_t n = 0; n + 2 < text.size(); n += 7)
+    EXPECT_EQ(ErrorCode(FromJson(text.substr(0, n), "r.json").status()), "E0103") << n;
+}
+
+TEST(ReportJson, NumbersBeyondTheirTypeAreE0103) {
+  for (const char *cycles : {"1e400", "9223372036854775808", "1.5", "\"7\"", "[]", "true"})
+    EXPECT_EQ(
+        ErrorCode(
+            FromJson(fmt::format(R"({{"schema": "npuc-report/1", "performance": {{"cycles": {}}}}})", cycles), "r.json")
+                .status()),
+        "E0103")
+        << cycles;
+}
+
+// Rows that point outside, spans of wrong lengths, negative figures: rendered without reading beyond.
+TEST(ReportJson, OddValuesRender) {
+  Report r = Sample();
+  r.nodes[0].layer = 99;
+  r.nodes[1].inputs = {-5, 1 << 30};
+  r.timeline.engines[0].second = {{}, {1}, {5, 3, 77}};
+  r.timeline.sram = {{}, {1, 2, 3}};
+  r.timeline.mac = {{}, {1}};
+  r.layers[0].id = -7;
+  r.layers[0].cycles = -1;
+  r.layers[0].share = -2;
+  r.memory.sram_bytes = -1;
+  r.performance.waits = {{"unheard of", 5}};
+  for (auto render : {RenderMarkdown, RenderHtml, RenderJunit, RenderSarif, RenderBadge})
+    EXPECT_FALSE(render(r).empty());
+  EXPECT_FALSE(RenderText(r).empty());
+}
+
 TEST(Gates, EachPassesAtItsLimitAndFailsBeyond) {
   const Report r = Sample();
   auto passes = [&](Gates g) { return AllPassed(CheckGates(r, g, nullptr, {})); };
@@ -326,6 +376,16 @@ TEST(Text, FitsATerminal) {
   EXPECT_NE(text.find("[op-unsupported]"), std::string::npos) << text;
 }
 
+TEST(Text, SaysWhenNothingRunsOnTheNpuAndPrintsTheWholeCommand) {
+  Report r = Sample();
+  r.performance.cycles = 0;
+  r.advice[0].apply = "npuc m.onnx --output " + std::string(300, 'y');
+  const std::string text = RenderText(r);
+  EXPECT_NE(text.find("nothing runs on the NPU"), std::string::npos) << text;
+  EXPECT_EQ(text.find("efficiency"), std::string::npos) << text;
+  EXPECT_NE(text.find(r.advice[0].apply), std::string::npos) << text;
+}
+
 TEST(Html, IsSelfContainedAndEscapes) {
   Report r = Sample();
   r.nodes[1].id = "<script>alert(1)</script>";
@@ -338,7 +398,8 @@ TEST(Html, IsSelfContainedAndEscapes) {
   EXPECT_NE(html.find("m&lt;&amp;&gt;.onnx"), std::string::npos);
   EXPECT_NE(html.find("&quot;quoted&quot; &amp; &lt;b&gt;"), std::string::npos);
   EXPECT_NE(html.find("prefers-color-scheme: dark"), std::string::npos);
-  for (const char *section : {"time", "layers", "roofline", "sram", "graph", "fallbacks", "nodes", "model", "advice", "made"})
+  for (const char *section :
+       {"time", "layers", "roofline", "sram", "graph", "fallbacks", "nodes", "model", "advice", "made"})
     EXPECT_NE(html.find(fmt::format("<h2 id=\"{}\"", section)), std::string::npos) << section;
 }
 
