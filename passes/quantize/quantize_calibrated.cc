@@ -17,7 +17,6 @@
 // Cost: linear but for the plan.
 #include <cmath>
 
-#include "passes/quantize/correct_bias.h"
 #include "passes/quantize/quant_plan.h"
 #include "passes/quantize/quant_rewrite.h"
 
@@ -139,42 +138,7 @@ private:
     if (axis < 0 && least.size() > 1)
       least = {*std::max_element(least.begin(), least.end())};
     QuantizedWeights q = QuantizeWeights(*t, axis, own.weight_bits.value_or(8), least);
-    CorrectBias(n, *t, q);
     SetConstant(n, 1, std::move(q.codes), q.quant);
-  }
-
-  // Takes what rounding the weights adds to the mean of each channel off the bias.
-  void CorrectBias(Node &n, const Tensor &w, const QuantizedWeights &q) {
-    const TensorStatistics *x = ctx_.calibration ? ctx_.calibration->Find(NameOfOperand(n)) : nullptr;
-    if (!x || n.Is("MatMul") || (n.operand(2) && !n.operand(2)->constant()))
-      return;
-    const std::vector<double> shift = ExpectedShift(n, w, q, x->channels);
-    const int64_t channels = static_cast<int64_t>(shift.size());
-    if (shift.empty() || (n.operand(2) && n.operand(2)->constant()->num_elements() != channels))
-      return;
-    const std::vector<double> bias =
-        n.operand(2) ? Elements(*n.operand(2)->constant()) : std::vector<double>(channels, 0.0);
-    Tensor corrected = Tensor::Allocate(DType::F32, {channels});
-    for (int64_t c = 0; c < channels; ++c)
-      corrected.mutable_data<float>()[c] = static_cast<float>(bias[c] - shift[c]);
-    Rewriter rw(&n);
-    n.set_operand(2, rw.Constant(std::move(corrected), n.result()->name() + "_bias"));
-    ctx_.Count("quantize: biases corrected");
-  }
-
-  // The name that calibration knew a matrix operator's data by: that of the float behind Quantize and Dequantize.
-  static std::string NameOfOperand(const Node &n) {
-    const Value *v = n.operand(0);
-    for (const Node *d = DefinedBy(v, "Dequantize", "npuc"); d; d = DefinedBy(v, "Dequantize", "npuc")) {
-      const Node *q = DefinedBy(d->operand(0), "Quantize", "npuc");
-      if (!q)
-        break;
-      v = q->operand(0);
-    }
-    std::string name = v->name();
-    if (constexpr std::string_view kFloat = ".float"; name.ends_with(kFloat))
-      name.resize(name.size() - kFloat.size());
-    return name;
   }
 
   void SetConstant(Node &n, unsigned i, Tensor codes, const QuantRef &quant) {
