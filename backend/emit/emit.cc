@@ -123,6 +123,7 @@ StatusOr<Addressed> PlaceAll(Module &m, const NpuOps &npu, const Target &target,
   constexpr int kAttempts = 32;
   tile::TileOptions tiling;
   tiling.keep_on_chip = options.opt_level > 0;
+  tiling.tiles = options.tiles;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     size_t failed = 0;
     StatusOr<Program> p = tile::TileModule(m, npu, target, tiling, &failed);

@@ -18,6 +18,7 @@ namespace npuc::emit {
 
 struct EmitOptions {
   int opt_level = 2; // 0: nothing stays on chip between layers, nothing runs ahead
+  std::map<std::string, std::pair<int64_t, int64_t>> tiles; // --tile, see tile::TileOptions
 };
 
 // One row per NPU layer, in order; index = container::Layer::id.

@@ -14,12 +14,22 @@ using program::Box;
 Status ForEachBlock(const std::array<int64_t, 4> &dims, const BlockLimits &limits,
                     const std::function<int64_t(const Box &)> &bytes, const std::function<void(const Box &)> &fn) {
   std::array<int64_t, 4> size = dims;
+  std::array<bool, 4> split = limits.split;
+  if (limits.tile) {
+    size[1] = std::min(size[1], limits.tile->h);
+    size[2] = std::min(size[2], limits.tile->w);
+    split[1] = split[2] = false;
+  }
   auto needed = [&] { return bytes(Box{{0, 0, 0, 0}, size}); };
   while (needed() > limits.bytes) {
     int axis = -1;
     for (int a = 0; a < 4 && axis < 0; ++a)
-      if (limits.split[a] && size[a] > 1)
+      if (split[a] && size[a] > 1)
         axis = a;
+    if (axis < 0 && limits.tile)
+      return TileRefused(*limits.tile,
+                         fmt::format("it needs {} bytes of on-chip memory, {} are free", needed(), limits.bytes),
+                         "give a smaller tile, or none");
     if (axis < 0)
       return Error("E0405",
                    fmt::format("the smallest tile of this layer needs {} bytes of on-chip memory, {} are free",
@@ -34,7 +44,7 @@ Status ForEachBlock(const std::array<int64_t, 4> &dims, const BlockLimits &limit
     // Split H (then W) of the block so that computation and its neighbours interleave.
     for (int a : {1, 2}) {
       const int64_t elements = size[0] * size[1] * size[2] * size[3];
-      if (!limits.split[a] || size[a] == 1)
+      if (!split[a] || size[a] == 1)
         continue;
       const int64_t pieces = std::min<int64_t>({size[a], elements / limits.overlap_elements, 8});
       if (pieces > 1)
@@ -43,6 +53,8 @@ Status ForEachBlock(const std::array<int64_t, 4> &dims, const BlockLimits &limit
     }
   }
   for (int a = 0; a < 4; ++a) {
+    if (limits.tile && (a == 1 || a == 2))
+      continue;
     const int64_t n = (dims[a] + size[a] - 1) / size[a];
     size[a] = (dims[a] + n - 1) / n;
   }

@@ -234,6 +234,7 @@ Status LowerConv(const Node &n, LowerContext &ctx) {
   p.acc = ProveAccumulator(p, source, data);
   if (steps)
     return LowerLargeConv(p, g, stage, source, data, ctx);
+  p.tile = ctx.AskTile();
   NPUC_ASSIGN_OR_RETURN(const MxuTiles tiles, ChooseTiles(p, ctx.target(), ctx.budget()));
   const std::vector<int32_t> zero = data.zero;
   return EmitMxu(p, tiles, stage, MakePackWeights(p, ctx.target(), std::move(source), zero),

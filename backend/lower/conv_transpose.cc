@@ -397,6 +397,8 @@ private:
     FillStageCost(p, stage, ctx_);
     p.acc = ProveAccumulator(p, source, data_);
     p.uniform_weight = UniformWeight(source);
+    if (auto tile = ctx_.AskTile()) // a phase has every stride-th row and column
+      p.tile = OutputTile{CeilDiv(tile->h, g_.stride[0]), CeilDiv(tile->w, g_.stride[1])};
     NPUC_ASSIGN_OR_RETURN(const MxuTiles tiles, ChooseTiles(p, ctx_.target(), budget));
     p.shared = &shared_[{h, w, taps ? size_t{1} : size_t{0}}];
     return EmitMxu(p, tiles, stage, MakePackWeights(p, ctx_.target(), std::move(source), data_.zero),

@@ -244,6 +244,7 @@ public:
     }
     BlockLimits limits;
     limits.bytes = ctx.budget() / 2;
+    limits.tile = ctx.AskTile();
     auto bytes = [&](const Box &b) {
       int64_t r = ctx.OnChip(out) ? 0 : b.elements() * out.elem_bytes();
       for (unsigned i = 0; i < s.operands; ++i)
@@ -348,6 +349,7 @@ private:
     const View src = ctx.ViewOf(in), out = ctx.ViewOf(n.result());
     BlockLimits limits;
     limits.bytes = ctx.budget() / 2;
+    limits.tile = ctx.AskTile();
     auto bytes = [&](const Box &b) { return FetchBytes(ctx, src, b) + (ctx.OnChip(out) ? 0 : b.elements()); };
     return ForEachBlock(program::DimsOf(out), limits, bytes, [&](const Box &b) {
       isa::Lut l;

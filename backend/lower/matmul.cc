@@ -85,6 +85,7 @@ Status LowerConstant(Stage &stage, const Value *x, const Value *w, WeightSource 
   FillStageCost(p, stage, ctx);
   p.acc = ProveAccumulator(p, source, data);
   p.uniform_weight = UniformWeight(source);
+  p.tile = ctx.AskTile();
   NPUC_ASSIGN_OR_RETURN(const MxuTiles tiles, ChooseTiles(p, ctx.target(), ctx.budget()));
   const std::vector<int32_t> zero = data.zero;
   return EmitMxu(p, tiles, stage, MakePackWeights(p, ctx.target(), std::move(source), zero),

@@ -156,7 +156,79 @@ int64_t WeightBytes(const MxuProblem &p, const Target &t, int64_t oc, int64_t ic
   return 0;
 }
 
+namespace {
+
+// Bytes of input that an output box of bh x bw over `chunk` output channels reads, `ic` input channels of each group.
+int64_t InputBytes(const MxuProblem &p, int64_t bh, int64_t bw, int64_t chunk, int64_t ic) {
+  const int64_t channels = p.mode == ConvMode::Dense       ? ic
+                           : p.mode == ConvMode::Depthwise ? chunk
+                                                           : chunk / p.group_oc() * p.group_ic();
+  return InputExtent(bh, p.stride_h, p.kh, p.dilation_h, p.ih) * InputExtent(bw, p.stride_w, p.kw, p.dilation_w, p.iw) *
+         channels * ByteSize(p.x);
+}
+
+// The user's tile: only channels are chosen. What is fetched at once is the tile, or all of it when tensors are on
+// chip; dense problems may also accumulate slices of input channels.
+StatusOr<MxuTiles> ChooseForTile(const MxuProblem &p, const Target &t, int64_t budget) {
+  const int64_t h = std::min(p.tile->h, p.oh), w = std::min(p.tile->w, p.ow), unit = OcUnit(p, t);
+  const int64_t bank = t.mxu.acc_bytes / 2 / AccBytesPerElement(p.acc) / RoundUp(unit, t.mxu.oc);
+  const int64_t most = std::min<int64_t>(bank, t.limits.dims_max);
+  if (h * w > bank || w > t.limits.dims_max || h > t.limits.dims_max)
+    return TileRefused(*p.tile, fmt::format("an accumulator bank holds {} positions", bank),
+                       fmt::format("give a tile of at most {} positions, for example {}x{}", bank,
+                                   std::max<int64_t>(1, most / std::min(w, most)), std::min(w, most)));
+  const bool resident = p.ifm_on_chip && p.ofm_on_chip && p.operand_bytes == 0;
+  const int64_t bh = resident ? p.oh : h, bw = resident ? p.ow : w;
+  const int64_t blocks = CeilDiv(p.oh, bh) * CeilDiv(p.ow, bw) * p.n;
+  const double issue = static_cast<double>(t.issue_cycles), ddr_rate = t.dma.ddr_bytes_per_cycle.ToDouble();
+  MxuTiles best;
+  int64_t least = INT64_MAX; // bytes
+  auto consider = [&](int64_t chunk, int64_t slice) {
+    const int64_t slices = CeilDiv(p.group_ic(), slice), chunks = CeilDiv(p.oc, chunk);
+    const int64_t weights = WeightBytes(p, t, chunk, slice) * (slices > 1 ? 2 : 1) + chunk * isa::kTableEntryBytes;
+    const int64_t in = p.ifm_on_chip ? 0 : InputBytes(p, bh, bw, chunk, slice);
+    const int64_t out = p.ofm_on_chip ? 0 : bh * bw * chunk * ByteSize(p.out);
+    const int64_t operands = static_cast<int64_t>(p.operand_bytes * static_cast<double>(bh * bw * chunk));
+    const int64_t bytes =
+        weights * (chunks > 1 && slices == 1 ? 2 : 1) + (in + out + operands) * (blocks * chunks * slices > 1 ? 2 : 1);
+    least = std::min(least, bytes);
+    if (bytes > budget)
+      return;
+    const isa::Traversal traversal = FastestTraversal(p, t, slice);
+    for (int64_t k : PieceCounts(CeilDiv(chunk, unit))) {
+      const int64_t oc = std::min(chunk, RoundUp(CeilDiv(chunk, k), unit));
+      if (h * w * RoundUp(oc, t.mxu.oc) * AccBytesPerElement(p.acc) > t.mxu.acc_bytes / 2 || (slices > 1 && oc < chunk))
+        continue;
+      const double count = static_cast<double>(CeilDiv(p.oh, h) * CeilDiv(p.ow, w) * p.n * chunks * CeilDiv(chunk, oc));
+      const double compute =
+          count * static_cast<double>(slices) * (issue + CommandCycles(p, t, h, w, oc, slice, traversal));
+      const double ddr = static_cast<double>(blocks * chunks) *
+                         static_cast<double>(slices * (weights + in) + out + operands) / ddr_rate;
+      const double cycles = std::max(compute, ddr);
+      if (best.chunk == 0 || cycles < best.cycles)
+        best = {chunk, slices > 1 ? h : bh, slices > 1 ? w : bw, h, w, oc, slice, true, traversal, cycles};
+    }
+  };
+  for (int64_t kc : PieceCounts(CeilDiv(p.oc, unit)))
+    consider(std::min(p.oc, RoundUp(CeilDiv(p.oc, kc), unit)), p.group_ic());
+  if (best.chunk == 0 && p.mode == ConvMode::Dense) {
+    const int64_t grain = std::max<int64_t>(t.mxu.ic, t.C2(p.x));
+    for (int64_t ks : PieceCounts(CeilDiv(p.ic, grain)))
+      for (int64_t kc : PieceCounts(CeilDiv(p.oc, unit)))
+        if (best.chunk == 0 && ks > 1)
+          consider(std::min(p.oc, RoundUp(CeilDiv(p.oc, kc), unit)), std::min(p.ic, RoundUp(CeilDiv(p.ic, ks), grain)));
+  }
+  if (best.chunk == 0)
+    return TileRefused(*p.tile, fmt::format("it needs {} bytes of on-chip memory, {} are free", least, budget),
+                       "give a smaller tile, or none");
+  return best;
+}
+
+} // namespace
+
 StatusOr<MxuTiles> ChooseTiles(const MxuProblem &p, const Target &t, int64_t budget) {
+  if (p.tile)
+    return ChooseForTile(p, t, budget);
   const int64_t unit = OcUnit(p, t), ein = ByteSize(p.x), eout = ByteSize(p.out);
   const int64_t bank = t.mxu.acc_bytes / 2 / AccBytesPerElement(p.acc); // output elements of one command
   const double ddr_rate = t.dma.ddr_bytes_per_cycle.ToDouble();
@@ -200,14 +272,6 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem &p, const Target &t, int64_t bud
   const double weight_total = static_cast<double>((p.uniform_weight ? 0 : WeightBytes(p, t, p.oc, p.group_ic())) +
                                                   p.oc * isa::kTableEntryBytes);
 
-  auto in_bytes = [&](int64_t bh, int64_t bw, int64_t chunk, int64_t ic) {
-    const int64_t channels = p.mode == ConvMode::Dense       ? ic
-                             : p.mode == ConvMode::Depthwise ? chunk
-                                                             : chunk / p.group_oc() * p.group_ic();
-    return InputExtent(bh, p.stride_h, p.kh, p.dilation_h, p.ih) *
-           InputExtent(bw, p.stride_w, p.kw, p.dilation_w, p.iw) * channels * ein;
-  };
-
   for (int64_t kc : PieceCounts(CeilDiv(p.oc, unit))) {
     const int64_t chunk = std::min(p.oc, RoundUp(CeilDiv(p.oc, kc), unit));
     const int64_t chunks = CeilDiv(p.oc, chunk);
@@ -226,7 +290,7 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem &p, const Target &t, int64_t bud
           break; // columns are split only when one row is too much
         const int64_t bw = CeilDiv(p.ow, kx);
         const int64_t blocks = CeilDiv(p.oh, bh) * CeilDiv(p.ow, bw) * p.n;
-        const int64_t in = p.ifm_on_chip ? 0 : in_bytes(bh, bw, chunk, p.group_ic());
+        const int64_t in = p.ifm_on_chip ? 0 : InputBytes(p, bh, bw, chunk, p.group_ic());
         const int64_t out = p.ofm_on_chip ? 0 : bh * bw * chunk * eout;
         const int64_t operands = static_cast<int64_t>(p.operand_bytes * static_cast<double>(bh * bw * chunk));
         if (weights + (in + out + operands) * (blocks * chunks > 1 ? 2 : 1) > budget)
@@ -290,7 +354,7 @@ StatusOr<MxuTiles> ChooseTiles(const MxuProblem &p, const Target &t, int64_t bud
           const int64_t h = std::min(p.oh, std::max<int64_t>(1, positions / w));
           for (int64_t hh = h; hh >= 1; hh = hh == 1 ? 0 : CeilDiv(hh, 2)) {
             const int64_t wb = WeightBytes(p, t, oc, std::min(slice, p.ic));
-            const int64_t in = p.ifm_on_chip ? 0 : in_bytes(hh, w, oc, std::min(slice, p.ic));
+            const int64_t in = p.ifm_on_chip ? 0 : InputBytes(p, hh, w, oc, std::min(slice, p.ic));
             const int64_t out = p.ofm_on_chip ? 0 : hh * w * oc * eout;
             const int64_t operands = static_cast<int64_t>(p.operand_bytes * static_cast<double>(hh * w * oc));
             if (2 * (wb + in + out + operands) + oc * isa::kTableEntryBytes > budget)

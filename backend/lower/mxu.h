@@ -41,6 +41,7 @@ struct MxuProblem {
   std::optional<int32_t> uniform_weight;
   std::string name;
   SharedWeights *shared = nullptr; // only while EmitMxu runs
+  std::optional<OutputTile> tile;  // --tile: what one command computes
 
   int64_t group_ic() const { return ic / groups; }
   int64_t group_oc() const { return oc / groups; }
@@ -57,7 +58,7 @@ struct MxuTiles {
   double cycles = 0; // estimate
 };
 
-// Errors E0405 when not even the smallest tile fits: names the bytes.
+// Errors E0405 when not even the smallest tile fits: names the bytes. E0520 when p.tile does not.
 StatusOr<MxuTiles> ChooseTiles(const MxuProblem &p, const Target &t, int64_t budget);
 
 // The traversal with the fewest array steps over `ic` input channels a group; depth where they tie.

@@ -113,6 +113,7 @@ public:
     const View in = ctx.ViewOf(x), out = ctx.ViewOf(y);
     BlockLimits limits;
     limits.bytes = ctx.budget() / 2;
+    limits.tile = ctx.AskTile();
     if (IsGlobal(w, in, out)) {
       limits.overlap_elements = 0;
       auto bytes = [&](const Box &b) {

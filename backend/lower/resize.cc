@@ -165,6 +165,7 @@ public:
     };
     BlockLimits limits;
     limits.bytes = ctx.budget() / 2;
+    limits.tile = ctx.AskTile();
     return ForEachBlock(program::DimsOf(out), limits, bytes, [&](const Box &b) {
       const Box i = in_box(b);
       isa::Resize c = r;

@@ -78,6 +78,7 @@ public:
     };
     BlockLimits limits;
     limits.bytes = ctx.budget() / 2;
+    limits.tile = ctx.AskTile();
     const isa::Quant qy = LowerContext::QuantOf(y);
     return ForEachBlock(program::DimsOf(out), limits, bytes, [&](const Box &b) {
       const View to = ctx.Tile(out, b, y->name());

@@ -227,6 +227,7 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   const auto start = std::chrono::steady_clock::now();
   emit::EmitOptions emit_options;
   emit_options.opt_level = options.opt_level;
+  emit_options.tiles = ctx.options.tiles;
   NPUC_ASSIGN_OR_RETURN(emit::EmitResult emitted,
                         emit::Emit(*c.module, lower::ReferenceNpuOps(), target, emit_options));
   records.push_back({"emit", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), true});

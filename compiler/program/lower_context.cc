@@ -1,5 +1,6 @@
 #include "compiler/program/lower_context.h"
 
+#include "compiler/support/diagnostic.h"
 #include "compiler/support/int_math.h"
 #include "compiler/support/status.h"
 
@@ -155,6 +156,11 @@ void LowerContext::Emit(isa::Engine engine, isa::CommandBody body) {
   if (engine == isa::Engine::MXU || engine == isa::Engine::VPU)
     ++program_->layers[layer_].tiles;
   segment_->commands.push_back(std::move(c));
+}
+
+Status TileRefused(const OutputTile &tile, std::string_view why, std::string help) {
+  return Error("E0520", fmt::format("an output tile of {}x{} cannot be used: {}", tile.h, tile.w, why),
+               std::move(help));
 }
 
 } // namespace npuc

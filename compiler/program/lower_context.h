@@ -7,12 +7,18 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "compiler/program/program.h"
 #include "compiler/program/views.h"
 
 namespace npuc {
+
+// Rows and columns of a layer's output that one compute command makes, as --tile gives them.
+struct OutputTile {
+  int64_t h = 0, w = 0;
+};
 
 class LowerContext {
 public:
@@ -21,6 +27,12 @@ public:
   const Target &target() const { return target_; }
   // Bytes of SRAM that this node may have alive at once beyond what lies on chip already.
   int64_t budget() const { return budget_; }
+  // The user's wish for this layer. A lowering that asks must obey: larger extents than the output's mean the whole
+  // output, a tile that cannot be is E0520 (TileRefused). Those that have no such choice do not ask.
+  std::optional<OutputTile> AskTile() {
+    tile_asked_ = true;
+    return tile_;
+  }
 
   // The whole tensor. Operands that are constants: see LoadTensor.
   isa::View ViewOf(const Value *v) const;
@@ -62,13 +74,16 @@ public:
 
   // --- used by the tiler ---
   program::BufferId AddBuffer(program::Buffer b);
-  void BeginNode(program::NpuSegment *segment, uint32_t layer, int64_t budget) {
+  void BeginNode(program::NpuSegment *segment, uint32_t layer, int64_t budget, std::optional<OutputTile> tile) {
     segment_ = segment;
     layer_ = layer;
     budget_ = budget;
+    tile_ = tile;
+    tile_asked_ = false;
     bound_.clear();
   }
   program::Program &program() { return *program_; }
+  bool tile_asked() const { return tile_asked_; } // since BeginNode
 
 private:
   program::Program *program_;
@@ -76,9 +91,14 @@ private:
   program::NpuSegment *segment_ = nullptr;
   uint32_t layer_ = 0;
   int64_t budget_ = 0;
+  std::optional<OutputTile> tile_;
+  bool tile_asked_ = false;
   llvm::DenseMap<const Value *, const Value *> bound_;
   llvm::DenseMap<const void *, program::BufferId>
       const_views_; // by the constant Value: one buffer however often it is used
 };
+
+// E0520: "an output tile of 64x64 cannot be used: <why>".
+Status TileRefused(const OutputTile &tile, std::string_view why, std::string help);
 
 } // namespace npuc

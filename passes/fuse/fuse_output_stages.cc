@@ -55,7 +55,7 @@ Node *Fuse(Node &anchor, PassContext &ctx) {
     return nullptr;
   auto side = [](Value *v) -> Value * { return v->constant() || OnNpuType(v->type()) ? v : nullptr; };
   llvm::SmallVector<Node *, 8> chain;
-  unsigned limit = std::max(1, ctx.options.max_fusion_chain);
+  unsigned limit = UINT_MAX; // nodes here; the builder minds --max-fusion-chain
   while (limit > 1) {
     chain.clear();
     StageBuilder stage(anchor, anchor.operands(), ctx);

@@ -135,9 +135,13 @@ bool StageBuilder::Append(Node &op, unsigned through, llvm::function_ref<Value *
   }
   if (stage_ops_ + cost > ctx_.npu->max_stage_ops())
     return undo();
+  // What stands for no ONNX node, or for one that is in already, makes the chain no longer.
+  Origin merged = MergeOrigins(origin_, op.origin());
+  if (merged.size() > origin_.size() && static_cast<int>(merged.size()) > ctx_.options.max_fusion_chain)
+    return undo();
   stage_ops_ += cost;
   ++nodes_;
-  origin_ = MergeOrigins(origin_, op.origin());
+  origin_ = std::move(merged);
   return true;
 }
 
@@ -178,7 +182,7 @@ bool FuseQuantizedStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &
     return false;
   StageBuilder stage(n, operands, ctx);
   Value *v = n.result();
-  while (static_cast<int>(stage.num_nodes()) < ctx.options.max_fusion_chain) {
+  for (;;) {
     // Several Quantize nodes of one type are one.
     if (v->is_graph_output() || !v->has_uses())
       return false;
@@ -216,7 +220,6 @@ bool FuseQuantizedStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &
     TakeName(*at->result(), *fused->result());
     return true;
   }
-  return false;
 }
 
 bool FuseFloatStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &ctx) {
@@ -224,7 +227,7 @@ bool FuseFloatStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &ctx)
     return false;
   StageBuilder stage(n, operands, ctx);
   Node *last = &n;
-  while (static_cast<int>(stage.num_nodes()) < ctx.options.max_fusion_chain) {
+  for (;;) {
     Node *const next = SoleUser(last->result());
     if (!next || IsNpucOp(*next, "Quantize") || next->num_results() != 1 || DeniedBy(*next, ctx) ||
         !stage.Append(*next, last->result()->uses()[0].operand, TypedSide))

@@ -49,6 +49,54 @@ std::string OpName(const Node &n) {
   return s;
 }
 
+// Which --tile is for which layer, and whether a layer took it.
+class Tiles {
+public:
+  Tiles(const Module &m, const TileOptions &options) : m_(m), options_(options) {}
+
+  // Of the layer of `n`. E0510: its nodes have different ones.
+  StatusOr<std::optional<OutputTile>> Of(const Node &n) {
+    std::optional<OutputTile> tile;
+    for (const OriginId o : n.origin()) {
+      const auto it = options_.tiles.find(m_.onnx_nodes()[o].id);
+      if (it == options_.tiles.end())
+        continue;
+      const OutputTile wish{it->second.first, it->second.second};
+      state_.try_emplace(it->first, State::NoChoice);
+      if (tile && (tile->h != wish.h || tile->w != wish.w))
+        return TileRefused(wish, fmt::format("another node of the same layer has {}x{}", tile->h, tile->w),
+                           "give --tile for one node of the layer");
+      tile = wish;
+    }
+    return tile;
+  }
+  void Taken(const Node &n) {
+    for (const OriginId o : n.origin())
+      if (auto it = state_.find(m_.onnx_nodes()[o].id); it != state_.end())
+        it->second = State::Taken;
+  }
+  // Each that nobody took is an error.
+  Status Finish() const {
+    for (const auto &[id, size] : options_.tiles) {
+      const auto it = state_.find(id);
+      if (it != state_.end() && it->second == State::Taken)
+        continue;
+      return AtNode(TileRefused({size.first, size.second},
+                                it == state_.end() ? "the node is in no layer of the NPU"
+                                                   : "its layer has no rows and columns to choose",
+                                "leave this --tile out; the report says where each node runs and in how many tiles"),
+                    id, "");
+    }
+    return OkStatus();
+  }
+
+private:
+  enum class State { NoChoice, Taken };
+  const Module &m_;
+  const TileOptions &options_;
+  std::map<std::string, State> state_;
+};
+
 } // namespace
 
 bool MakeOutputsOwn(Module &m) {
@@ -118,6 +166,7 @@ StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target,
   }
 
   LowerContext ctx(&p, target);
+  Tiles tiles(m, options);
   size_t position = 0;
   for (const Run &run : runs) {
     if (run.placement == Placement::Host) {
@@ -138,12 +187,17 @@ StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target,
       layer.position = position;
       p.layers.push_back(std::move(layer));
       const int64_t budget = std::max<int64_t>((sram - withheld(position) - used[position]) * 3 / 4, sram / 128);
-      ctx.BeginNode(&segment, static_cast<uint32_t>(p.layers.size() - 1), budget);
+      auto tile = tiles.Of(*n);
+      if (!tile.ok())
+        return AtNode(tile.status(), NodeName(m, *n), n->op().name);
+      ctx.BeginNode(&segment, static_cast<uint32_t>(p.layers.size() - 1), budget, *tile);
       if (Status s = op->Lower(*n, ctx); !s.ok()) {
         if (failed)
           *failed = position;
         return AtNode(s, NodeName(m, *n), n->op().name);
       }
+      if (*tile && ctx.tile_asked())
+        tiles.Taken(*n);
       for (unsigned i = 0; i < n->num_results(); ++i)
         if (auto it = p.places.find(n->result(i)); it != p.places.end())
           p.captures.push_back(
@@ -152,6 +206,7 @@ StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target,
     }
     p.steps.push_back(std::move(segment));
   }
+  NPUC_RETURN_IF_ERROR(tiles.Finish());
   return p;
 }
 

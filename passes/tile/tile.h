@@ -17,6 +17,9 @@ struct TileOptions {
   // By position in the order of all nodes; empty: none. Emission asks again where fragments don't fit.
   std::vector<int64_t> withheld; // bytes of SRAM that residents and tiles do without
   std::vector<bool> alone;       // no tensor stays on chip beside the node's own tiles
+  // --tile: by the id of an ONNX node of the layer, rows and columns of one command's output. In NHWC layers those of
+  // the picture; in row-major ones the axes before the last. E0520 where it cannot be.
+  std::map<std::string, std::pair<int64_t, int64_t>> tiles;
 };
 
 // Inserts copies where a model output cannot be written in place: outputs that are inputs, constants, or returned

@@ -604,17 +604,38 @@ TEST(FuseOutputStages, ChainWithSideOperand) {
   EXPECT_EQ(m->main().output(0)->name(), "y");
 }
 
-TEST(FuseOutputStages, LimitOfTheChain) {
-  Env env;
-  env.ctx.options.max_fusion_chain = 2;
-  const auto m = RunAndCompare(kConvRelu, {"assign-precision", "fuse-output-stages"},
-                               {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 4e-3);
-  ASSERT_NE(FindOp(*m, "Fused"), nullptr);
-  EXPECT_NE(FindOp(*m, "Relu"), nullptr);
-  env.ctx.options.max_fusion_chain = 1;
-  auto none = Load(kConvRelu);
-  RunList(*none, {"assign-precision"}, env.ctx);
-  EXPECT_FALSE(RunList(*none, {"fuse-output-stages"}, env.ctx));
+// A Conv with a folded BatchNormalization, an Add, and a SiLU that was written as two nodes: five ONNX nodes in three.
+const char *kConvAddSilu = R"(module "m" {
+  nodes {
+    0: Conv "conv"
+    1: BatchNormalization "bn"
+    2: Add "add"
+    3: Sigmoid "sigmoid"
+    4: Mul "mul"
+  }
+  graph (%x: f32[1,2,4,4], %r: f32[1,2,4,4]) {
+    %w: f32[2,2,1,1] = Constant() {value = dense<1.0, -2.0, 3.0, -4.0>}
+    %c = Conv(%x, %w) origin(0, 1)
+    %a = Add(%c, %r) origin(2)
+    %y = Swish(%a) origin(3, 4)
+    return %y
+  }
+})";
+
+TEST(FuseOutputStages, LimitOfTheChainCountsOnnxNodes) {
+  auto layer = [](int limit) {
+    Env env;
+    env.ctx.options.max_fusion_chain = limit;
+    const auto m = RunAndCompare(kConvAddSilu, {"assign-precision", "fuse-output-stages"},
+                                 {Noise({1, 2, 4, 4}, 1), Noise({1, 2, 4, 4}, 2)}, env.ctx, 8e-3);
+    const Node *fused = FindOp(*m, "Fused");
+    return fused ? fused->origin().size() : 0;
+  };
+  EXPECT_EQ(layer(5), 5u);
+  EXPECT_EQ(layer(4), 3u); // the SiLU is two
+  EXPECT_EQ(layer(3), 3u);
+  EXPECT_EQ(layer(2), 0u); // Conv and its normalisation are one node by now
+  EXPECT_EQ(layer(1), 0u);
 }
 
 TEST(FuseOutputStages, SecondReaderSeesThePlainValue) { // N005
