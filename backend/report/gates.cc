@@ -15,13 +15,13 @@ StatusOr<Tolerances> ParseTolerances(const std::vector<std::string> &items) {
     double *slot = key == "cycles" ? &t.cycles : key == "ddr_bytes" ? &t.ddr_bytes : key == "sram" ? &t.sram : nullptr;
     if (eq == std::string::npos || !slot)
       return Error("E0501", fmt::format("--tolerance {}: not KEY=PCT with a known key", item),
-                   "the keys are cycles, ddr_bytes and sram: --tolerance cycles=2.5");
-    const char *end = item.data() + item.size();
+                   "the keys are cycles, ddr_bytes and sram: --tolerance cycles=2.5%");
+    const char *end = item.data() + item.size() - (item.back() == '%');
     auto [stop, error] = std::from_chars(item.data() + eq + 1, end, *slot);
     if (error != std::errc() || stop != end || !(*slot >= 0))
       return Error("E0501",
                    fmt::format("--tolerance {}: '{}' is not a percentage from 0 on", item, item.substr(eq + 1)),
-                   "for example --tolerance cycles=2.5");
+                   "for example --tolerance cycles=2.5%");
   }
   return t;
 }
@@ -68,6 +68,16 @@ std::vector<GateRow> CheckGates(const Report &report, const Gates &gates, const 
     rows.push_back({"baseline", diff.regressions.empty(), message});
   }
   return rows;
+}
+
+Status CheckMeasured(const Report &report, const Gates &gates) {
+  if (!gates.min_cosine)
+    return OkStatus();
+  for (const GateRow &row : report.gates)
+    if (row.gate == "min-cosine")
+      return OkStatus();
+  return Error("E0501", "--min-cosine: the report has no cosine, it was written without measuring one",
+               "compile with --calib PATH and --min-cosine X, which runs the binary on the samples");
 }
 
 bool AllPassed(const std::vector<GateRow> &rows) {

@@ -20,7 +20,7 @@ struct Gates {
   std::optional<int64_t> max_ddr;         // bytes moved in one inference, read and written
   std::optional<double> min_cosine;       // quantization.cosine
   std::string baseline;                   // path of an older report
-  std::vector<std::string> tolerances;    // KEY=PCT; KEY: cycles, ddr_bytes, sram
+  std::vector<std::string> tolerances;    // KEY=PCT, with or without '%'; KEY: cycles, ddr_bytes, sram
 
   bool any() const {
     return min_coverage || min_mac_coverage || fail_on_fallback || max_cycles || max_sram || max_ddr || min_cosine ||
@@ -39,6 +39,8 @@ StatusOr<Tolerances> ParseTolerances(const std::vector<std::string> &items);
 // null if it names none.
 std::vector<GateRow> CheckGates(const Report &report, const Gates &gates, const Report *baseline,
                                 const Tolerances &tolerances);
+// Whether a stored report has what the gates look at: E0501 for min_cosine where the compilation did not measure it.
+Status CheckMeasured(const Report &report, const Gates &gates);
 bool AllPassed(const std::vector<GateRow> &rows);
 
 } // namespace npuc::report

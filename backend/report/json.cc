@@ -133,6 +133,30 @@ private:
   }
 };
 
+// Before anything else is read: a newer schema may have changed all of it. Older ones lack keys at most.
+Status CheckSchema(const llvm::json::Value &json) {
+  constexpr std::string_view kFamily = "npuc-report/";
+  static_assert(kSchema.substr(0, kFamily.size()) == kFamily);
+  const auto *object = json.getAsObject();
+  const auto schema = object ? object->getString("schema") : std::nullopt;
+  int version = 0, ours = 0;
+  if (!schema || !schema->starts_with(llvm::StringRef(kFamily.data(), kFamily.size())) ||
+      schema->substr(kFamily.size()).getAsInteger(10, version) || version < 0)
+    return Error("E0103",
+                 schema ? fmt::format("the schema is '{}', no npuc-report/N", schema->str())
+                        : "this is no report: it has no schema",
+                 "give a report that npuc wrote (NAME.report.json)");
+  (void)llvm::StringRef(kSchema.data() + kFamily.size(), kSchema.size() - kFamily.size()).getAsInteger(10, ours);
+  if (version <= ours)
+    return OkStatus();
+  const auto *tool = object->getObject("tool");
+  const auto by = tool ? tool->getString("version") : std::nullopt;
+  return Error("E0103",
+               fmt::format("the schema is {}, written by a newer npuc{}; this one reads up to {}", schema->str(),
+                           by ? " (" + by->str() + ")" : "", kSchema),
+               "use the npu-report of the npuc that wrote it, or compile again with this one");
+}
+
 } // namespace
 
 std::string ToJson(const Report &report) {
@@ -143,13 +167,10 @@ std::string ToJson(const Report &report) {
 
 StatusOr<Report> FromJson(std::string_view text, std::string_view file) {
   NPUC_ASSIGN_OR_RETURN(const llvm::json::Value json, ParseJson(text, file));
+  NPUC_RETURN_IF_ERROR(AtFile(CheckSchema(json), file));
   Report report;
-  report.schema.clear();
   Reader reader;
   reader.Value(json, report, "");
-  if (reader.status.ok() && report.schema != kSchema)
-    reader.status = Error("E0103", fmt::format("schema is '{}', this version reads {}", report.schema, kSchema),
-                          "give a report that npuc wrote (NAME.report.json)");
   if (!reader.status.ok())
     return AtFile(reader.status, file);
   return report;

@@ -12,8 +12,8 @@ namespace npuc::report {
 // Deterministic: keys in the order of the field lists, one row of a table a line.
 std::string ToJson(const Report &report);
 
-// Unknown keys are skipped and missing ones keep their defaults (reports of older and newer versions are read); a
-// value of the wrong kind, broken JSON or another schema is E0103.
+// Unknown keys are skipped and missing ones keep their defaults: reports of older schema versions and of later
+// versions of this schema are read. E0103: broken JSON, a value of the wrong kind, another or a newer schema.
 StatusOr<Report> FromJson(std::string_view text, std::string_view file);
 // Reads a file. Errors: E0101, E0103.
 StatusOr<Report> ReadReport(const std::string &path);

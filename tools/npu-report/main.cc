@@ -11,8 +11,8 @@ namespace npuc {
 namespace {
 
 struct Options {
-  std::string report, other, output;
-  bool fail_on_regression = false;
+  std::string report, other, output, path;
+  bool fail_on_regression = false, markdown = false;
   report::Gates gates;
 };
 
@@ -27,7 +27,8 @@ int Emit(const Options &options, const cli::Console &console, const std::string 
   return cli::kDone;
 }
 
-int Render(const Options &options, const cli::Console &console, std::string (*render)(const report::Report &)) {
+int Render(const Options &options, const cli::Console &console,
+           const std::function<std::string(const report::Report &)> &render) {
   auto r = report::ReadReport(options.report);
   if (!r.ok())
     return console.Fail(r.status());
@@ -47,6 +48,8 @@ int Check(const Options &options, const cli::Console &console) {
   auto r = report::ReadReport(options.report);
   if (!r.ok())
     return console.Fail(r.status());
+  if (Status s = report::CheckMeasured(*r, options.gates); !s.ok())
+    return console.Fail(s, options.report);
   auto tolerances = report::ParseTolerances(options.gates.tolerances);
   if (!tolerances.ok())
     return console.Fail(tolerances.status());
@@ -78,7 +81,7 @@ int Diff(const Options &options, const cli::Console &console) {
   if (!tolerances.ok())
     return console.Fail(tolerances.status());
   const report::Diff diff = report::Compare(*before, *after, *tolerances);
-  if (int code = Emit(options, console, report::RenderDiff(diff)))
+  if (int code = Emit(options, console, options.markdown ? report::RenderDiffMarkdown(diff) : report::RenderDiff(diff)))
     return code;
   return options.fail_on_regression && !diff.regressions.empty() ? cli::kGateFailed : cli::kDone;
 }
@@ -109,8 +112,19 @@ int main(int argc, char **argv) {
           [](const Options &o, const cli::Console &c) { return Render(o, c, report::RenderMarkdown); });
   command("junit", "JUnit XML: a case a node",
           [](const Options &o, const cli::Console &c) { return Render(o, c, report::RenderJunit); });
-  command("sarif", "SARIF: a finding a broken rule",
-          [](const Options &o, const cli::Console &c) { return Render(o, c, report::RenderSarif); });
+  // Formats that point into a repository.
+  auto located = [&](CLI::App *sub) {
+    sub->add_option("--path", options.path, "The model's path in the repository; default: its base name")
+        ->type_name("PATH");
+  };
+  located(
+      command("sarif", "SARIF: a finding a broken rule and a failed gate", [](const Options &o, const cli::Console &c) {
+        return Render(o, c, [&](const report::Report &r) { return report::RenderSarif(r, o.path); });
+      }));
+  located(command("codequality", "GitLab's code quality report: the findings of sarif",
+                  [](const Options &o, const cli::Console &c) {
+                    return Render(o, c, [&](const report::Report &r) { return report::RenderCodeQuality(r, o.path); });
+                  }));
   command("badge", "An SVG badge of the node coverage",
           [](const Options &o, const cli::Console &c) { return Render(o, c, report::RenderBadge); });
   cli::AddGateFlags(*command("check", "Checks gates; exit code 3 when one fails", Check), options.gates);
@@ -118,6 +132,7 @@ int main(int argc, char **argv) {
   diff->add_option("new", options.other, "The newer report")->required()->type_name("NEW.json");
   diff->add_flag("--fail-on-regression", options.fail_on_regression,
                  "Exit code 3 when a node left the NPU, or cycles, DDR bytes or SRAM grew");
+  diff->add_flag("--markdown", options.markdown, "For a CI step summary");
   cli::AddRepeatable(*diff, "--tolerance", options.gates.tolerances,
                      "How much cycles, ddr_bytes or sram may grow, in percent")
       ->type_name("KEY=PCT");
