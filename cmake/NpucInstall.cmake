@@ -1,14 +1,20 @@
-# cmake --install: programs, target descriptions, public headers, documents. And the fuzzers, if asked for.
+# cmake --install: programs, target descriptions, the runtime's public headers, documents, and the CMake package that
+# find_package(npuc) reads. And the fuzzers, if asked for.
 include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(npuc_package ${CMAKE_INSTALL_LIBDIR}/cmake/npuc)
 get_property(tools GLOBAL PROPERTY NPUC_TOOLS)
 if(tools)
-  install(TARGETS ${tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS ${tools} EXPORT npucTools RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(EXPORT npucTools NAMESPACE npuc:: DESTINATION ${npuc_package})
 endif()
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/npucConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/npucConfigVersion.cmake cmake/npucConfig.cmake cmake/NpucAddModel.cmake
+              cmake/NpucBinaryToHeader.cmake DESTINATION ${npuc_package})
 install(DIRECTORY targets DESTINATION ${CMAKE_INSTALL_DATADIR}/npuc FILES_MATCHING PATTERN "*.yaml")
-foreach(folder runtime_stub compiler/driver)
-  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/npuc OPTIONAL FILES_MATCHING PATTERN "*.h")
-endforeach()
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(FILES runtime_stub/npu_runtime.h runtime_stub/npu_runtime.hpp
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/npuc)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(NPUC_FUZZ)

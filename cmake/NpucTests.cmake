@@ -63,6 +63,11 @@ foreach(script ${scripts})
   set_tests_properties(project.${stem} PROPERTIES LABELS project)
 endforeach()
 
+# What cmake --install gives, and a project that uses it.
+add_test(NAME project.install COMMAND ${NPUC_PYTHON} ${CMAKE_SOURCE_DIR}/test/install/install_test.py
+  ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} ${CMAKE_COMMAND} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
+set_tests_properties(project.install PROPERTIES LABELS project)
+
 if(NPUC_BENCHMARKS)
   find_package(benchmark QUIET CONFIG)
   file(GLOB benches CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/test/bench/*_bench.cc)

@@ -1,32 +1,63 @@
-// What CI services read: Markdown for a step summary, JUnit, SARIF, a badge.
+// What CI services read: Markdown for a step summary, JUnit, SARIF, code quality, a badge.
 #include <algorithm>
 
 #include "backend/report/render.h"
+#include "compiler/support/hash.h"
 #include "compiler/support/json.h"
 #include "compiler/support/status.h"
 
 namespace npuc::report {
 namespace {
 
-// A cell of a Markdown table.
-std::string Cell(std::string_view s) {
+// A relative path as a URI reference.
+std::string UriPath(std::string_view path) {
+  std::string out;
+  for (const char c : path) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("-._~/").find(c) != std::string_view::npos;
+    out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+// What code review tools show: a broken rule of a host node, a gate that was not met.
+struct Finding {
+  std::string rule, message, help, node; // node: "" for gates
+  bool error = false;
+  // The same for the same finding of later reports, whatever else changes.
+  std::string Fingerprint() const { return Sha256Hex(rule + '\n' + node).substr(0, 32); }
+};
+std::vector<Finding> FindingsOf(const Report &r) {
+  std::vector<Finding> findings;
+  for (const NodeRow &node : r.nodes)
+    for (const Reason &reason : node.reasons)
+      findings.push_back({reason.rule, fmt::format("node '{}' ({}): {}", node.id, node.op, reason.message), reason.help,
+                          node.id, false});
+  for (const GateRow &gate : r.gates)
+    if (!gate.passed)
+      findings.push_back({"gate-" + gate.gate, fmt::format("--{}: {}", gate.gate, gate.message),
+                          "npu-report diff shows what changed since the last good report", "", true});
+  return findings;
+}
+
+} // namespace
+
+std::string MarkdownText(std::string_view s) {
   std::string out;
   for (char c : s) {
-    if (c == '|' || c == '\\' || c == '`' || c == '*' || c == '_' || c == '<' || c == '[')
+    if (std::string_view("|\\`*_<[").find(c) != std::string_view::npos)
       out += '\\';
     out += c == '\n' || c == '\r' ? ' ' : c;
   }
   return out;
 }
 
-} // namespace
-
 std::string RenderMarkdown(const Report &r) {
   const Coverage &c = r.coverage;
   const Performance &p = r.performance;
-  std::string out = fmt::format("## {} on {}\n\n", Cell(r.model.file), Cell(r.target.name));
+  std::string out = fmt::format("## {} on {}\n\n", MarkdownText(r.model.file), MarkdownText(r.target.name));
   for (const GateRow &g : r.gates)
-    out += fmt::format("- {} **{}**: {}\n", g.passed ? "passed" : "FAILED", g.gate, Cell(g.message));
+    out += fmt::format("- {} **{}**: {}\n", g.passed ? "passed" : "FAILED", g.gate, MarkdownText(g.message));
   if (!r.gates.empty())
     out += '\n';
   out += "| | |\n|---|---|\n";
@@ -50,7 +81,7 @@ std::string RenderMarkdown(const Report &r) {
     out += "\n### Where time goes\n\n| share | cycles | layer | op | bound by |\n|---:|---:|---|---|---|\n";
   for (size_t i = 0; i < top.size() && i < 10; ++i)
     out += fmt::format("| {:.1f} % | {} | {} | {} | {} |\n", 100 * top[i]->share, Grouped(top[i]->cycles),
-                       Cell(top[i]->name), Cell(top[i]->op), top[i]->bound_by);
+                       MarkdownText(top[i]->name), MarkdownText(top[i]->op), top[i]->bound_by);
 
   if (c.nodes_host)
     out += "\n### Nodes on the host\n\n| node | op | rule | why |\n|---|---|---|---|\n";
@@ -62,15 +93,15 @@ std::string RenderMarkdown(const Report &r) {
     if (++shown > kMost)
       continue;
     for (const Reason &reason : node.reasons)
-      out +=
-          fmt::format("| {} | {} | {} | {} |\n", Cell(node.id), Cell(node.op), Cell(reason.rule), Cell(reason.message));
+      out += fmt::format("| {} | {} | {} | {} |\n", MarkdownText(node.id), MarkdownText(node.op),
+                         MarkdownText(reason.rule), MarkdownText(reason.message));
   }
   if (shown > kMost)
     out += fmt::format("\n{} more are in the report.\n", shown - kMost);
   if (!r.advice.empty())
     out += "\n### Advice\n\n";
   for (const Advice &a : r.advice)
-    out += fmt::format("- {}{}\n", a.node.empty() ? "" : "`" + a.node + "`: ", Cell(a.message));
+    out += fmt::format("- {}{}\n", a.node.empty() ? "" : "`" + a.node + "`: ", MarkdownText(a.message));
   return out;
 }
 
@@ -84,12 +115,16 @@ std::string RenderJunit(const Report &r) {
   for (const GateRow &g : r.gates)
     failures += !g.passed;
   std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
-  out += fmt::format("<testsuites><testsuite name=\"npuc {}\" tests=\"{}\" failures=\"{}\">\n", Escaped(r.model.file),
-                     tests, failures);
+  const std::string counts = fmt::format("tests=\"{}\" failures=\"{}\" errors=\"0\" time=\"0\"", tests, failures);
+  out += fmt::format("<testsuites name=\"npuc\" {0}>\n<testsuite name=\"npuc {1}\" {0} skipped=\"0\">\n", counts,
+                     Escaped(r.model.file));
+  auto test = [&](std::string_view group, std::string_view name) {
+    out += fmt::format("<testcase classname=\"{}\" name=\"{}\" time=\"0\"", Escaped(group), Escaped(name));
+  };
   for (const NodeRow &node : r.nodes) {
     if (node.verdict == "eliminated")
       continue;
-    out += fmt::format("<testcase classname=\"{}\" name=\"{}\"", Escaped(node.op), Escaped(node.id));
+    test(node.op, node.id);
     if (node.verdict != "host") {
       out += "/>\n";
       continue;
@@ -97,42 +132,72 @@ std::string RenderJunit(const Report &r) {
     std::string text;
     for (const Reason &reason : node.reasons)
       text += fmt::format("[{}] {}\n", reason.rule, reason.message);
-    out += fmt::format("><failure message=\"runs on the host\">{}</failure></testcase>\n", Escaped(text));
+    out += fmt::format("><failure type=\"{}\" message=\"runs on the host\">{}</failure></testcase>\n",
+                       Escaped(node.reasons.empty() ? "host" : node.reasons[0].rule), Escaped(text));
   }
   for (const GateRow &g : r.gates) {
-    out += fmt::format("<testcase classname=\"gate\" name=\"{}\"", Escaped(g.gate));
-    out += g.passed ? "/>\n" : fmt::format("><failure message=\"{}\"/></testcase>\n", Escaped(g.message));
+    test("gate", g.gate);
+    out += g.passed ? "/>\n" : fmt::format("><failure type=\"gate\" message=\"{}\"/></testcase>\n", Escaped(g.message));
   }
-  return out + "</testsuite></testsuites>\n";
+  return out + "</testsuite>\n</testsuites>\n";
 }
 
-std::string RenderSarif(const Report &r) {
-  std::vector<const Reason *> rules; // first of each id
-  std::string results;
-  for (const NodeRow &node : r.nodes)
-    for (const Reason &reason : node.reasons) {
-      size_t index = 0;
-      while (index < rules.size() && rules[index]->rule != reason.rule)
-        ++index;
-      if (index == rules.size())
-        rules.push_back(&reason);
-      results += fmt::format(
-          "{}\n      {{\"ruleId\": {}, \"ruleIndex\": {}, \"level\": \"warning\", \"message\": {{\"text\": {}}}, "
-          "\"locations\": [{{\"physicalLocation\": {{\"artifactLocation\": {{\"uri\": {}}}}}, "
-          "\"logicalLocations\": [{{\"name\": {}, \"kind\": \"node\"}}]}}]}}",
-          results.empty() ? "" : ",", JsonQuoted(reason.rule), index,
-          JsonQuoted(fmt::format("node '{}' ({}): {}", node.id, node.op, reason.message)), JsonQuoted(r.model.file),
-          JsonQuoted(node.id));
+std::string RenderSarif(const Report &r, std::string_view path) {
+  const std::vector<Finding> findings = FindingsOf(r);
+  std::vector<const Finding *> rules; // first of each
+  std::string out;
+  JsonWriter w(&out);
+  w.BeginObject().Field("$schema", "https://json.schemastore.org/sarif-2.1.0.json").Field("version", "2.1.0");
+  w.Key("runs").BeginArray().BeginObject();
+  // Uploads of several models and targets stand beside one another.
+  w.Key("automationDetails").BeginLine().BeginObject();
+  w.Field("id", fmt::format("npuc/{}/{}/", r.model.file, r.target.name)).EndObject();
+  w.Field("columnKind", "utf16CodeUnits").Key("results").BeginArray();
+  for (const Finding &f : findings) {
+    size_t index = 0;
+    while (index < rules.size() && rules[index]->rule != f.rule)
+      ++index;
+    if (index == rules.size())
+      rules.push_back(&f);
+    w.BeginLine().BeginObject().Field("ruleId", f.rule).Field("ruleIndex", index);
+    w.Field("level", f.error ? "error" : "warning").Key("message").BeginObject().Field("text", f.message).EndObject();
+    w.Key("locations").BeginArray().BeginObject().Key("physicalLocation").BeginObject();
+    w.Key("artifactLocation").BeginObject().Field("uri", UriPath(path.empty() ? r.model.file : path)).EndObject();
+    w.Key("region").BeginObject().Field("startLine", 1).EndObject().EndObject(); // some readers insist on a line
+    if (!f.node.empty()) {
+      w.Key("logicalLocations").BeginArray().BeginObject();
+      w.Field("fullyQualifiedName", f.node).Field("kind", "node").EndObject().EndArray();
     }
-  std::string list;
-  for (const Reason *rule : rules)
-    list += fmt::format("{}\n        {{\"id\": {}, \"help\": {{\"text\": {}}}}}", list.empty() ? "" : ",",
-                        JsonQuoted(rule->rule), JsonQuoted(rule->help.empty() ? rule->message : rule->help));
-  return fmt::format(
-      "{{\n  \"$schema\": \"https://json.schemastore.org/sarif-2.1.0.json\",\n  \"version\": \"2.1.0\",\n"
-      "  \"runs\": [{{\n    \"tool\": {{\"driver\": {{\"name\": \"npuc\", \"version\": {}, \"rules\": [{}]}}}},\n"
-      "    \"results\": [{}]\n  }}]\n}}\n",
-      JsonQuoted(r.tool.version), list, results);
+    w.EndObject().EndArray();
+    w.Key("partialFingerprints").BeginObject().Field("primaryLocationLineHash", f.Fingerprint() + ":1").EndObject();
+    w.EndObject();
+  }
+  w.EndArray();
+  w.Key("tool").BeginObject().Key("driver").BeginObject().Field("name", "npuc").Field("version", r.tool.version);
+  w.Key("rules").BeginArray();
+  for (const Finding *f : rules) {
+    w.BeginLine().BeginObject().Field("id", f->rule);
+    w.Key("shortDescription").BeginObject().Field("text", f->rule).EndObject();
+    w.Key("help").BeginObject().Field("text", f->help.empty() ? f->message : f->help).EndObject();
+    w.Key("defaultConfiguration").BeginObject().Field("level", f->error ? "error" : "warning").EndObject().EndObject();
+  }
+  w.EndArray().EndObject().EndObject();
+  w.EndObject().EndArray().EndObject();
+  return out + "\n";
+}
+
+std::string RenderCodeQuality(const Report &r, std::string_view path) {
+  std::string out;
+  JsonWriter w(&out);
+  w.BeginArray();
+  for (const Finding &f : FindingsOf(r)) {
+    w.BeginLine().BeginObject().Field("description", f.message).Field("check_name", f.rule);
+    w.Field("fingerprint", f.Fingerprint()).Field("severity", f.error ? "critical" : "minor");
+    w.Key("location").BeginObject().Field("path", path.empty() ? r.model.file : std::string(path));
+    w.Key("lines").BeginObject().Field("begin", 1).EndObject().EndObject().EndObject();
+  }
+  w.EndArray();
+  return out + "\n";
 }
 
 std::string RenderBadge(const Report &r) {

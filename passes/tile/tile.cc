@@ -54,7 +54,7 @@ class Tiles {
 public:
   Tiles(const Module &m, const TileOptions &options) : m_(m), options_(options) {}
 
-  // Of the layer of `n`. E0510: its nodes have different ones.
+  // Of the layer of `n`. E0520: its nodes have different ones.
   StatusOr<std::optional<OutputTile>> Of(const Node &n) {
     std::optional<OutputTile> tile;
     for (const OriginId o : n.origin()) {

@@ -75,6 +75,13 @@ void Progress::Update(std::string text) {
   text_ = std::move(text);
 }
 
+void Progress::Print(std::string_view text) {
+  std::lock_guard lock(mutex_);
+  if (shown_)
+    std::fputs("\r\x1b[K", stderr);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
 void Progress::Stop() {
   if (!thread_.joinable())
     return;

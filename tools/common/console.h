@@ -71,6 +71,8 @@ public:
   explicit Progress(const Console &console);
   ~Progress();
   void Update(std::string text);
+  // Prints on stderr, the line out of the way.
+  void Print(std::string_view text);
   // Takes the line off the terminal now (before something else is printed) and stops.
   void Stop();
 

@@ -516,7 +516,12 @@ private:
     for (auto &o : *next->graph().mutable_output())
       if (o.type().has_tensor_type())
         o.mutable_type()->mutable_tensor_type()->clear_shape();
-    return next->FindTypes() ? std::move(next) : nullptr;
+    if (!next->FindTypes())
+      return nullptr;
+    for (auto &o : *next->graph().mutable_output())
+      if (const auto *type = next->TypeOf(o.name()))
+        *o.mutable_type() = *type;
+    return next;
   }
 
   // Values that do not matter become zeros, which at least compress.

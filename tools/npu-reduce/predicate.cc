@@ -1,30 +1,15 @@
-// One process group a candidate, so that a timeout ends whatever the command started. Waiting is by polling: candidates
-// take milliseconds to minutes, and the order in which they end must not matter.
 #include "tools/npu-reduce/predicate.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/mapped_file.h"
+#include "tools/common/run_all.h"
 
 namespace npuc::reduce {
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-struct Predicate::Child {
-  pid_t pid = -1;
-  std::string folder;
-  Clock::time_point start;
-};
 
 StatusOr<Predicate> Predicate::Create(PredicateOptions options) {
   Predicate p(std::move(options));
@@ -42,46 +27,6 @@ Predicate::~Predicate() {
     fs::remove_all(folder_, error);
 }
 
-Predicate::Child Predicate::Start(const std::string &candidate) {
-  Child child;
-  child.folder = fmt::format("{}/{}", folder_, runs_++);
-  std::error_code error;
-  fs::create_directory(child.folder, error);
-  const std::string file = child.folder + "/candidate" + options_.suffix, log = child.folder + "/.log";
-  if (error || !WriteFile(file, candidate).ok())
-    return child;
-  std::vector<std::string> args = options_.command;
-  bool placed = false;
-  for (std::string &arg : args)
-    for (size_t at = arg.find("{}"); at != std::string::npos; at = arg.find("{}", at + file.size())) {
-      arg.replace(at, 2, file);
-      placed = true;
-    }
-  if (!placed)
-    args.push_back(file);
-  std::vector<char *> argv;
-  for (std::string &arg : args)
-    argv.push_back(arg.data());
-  argv.push_back(nullptr);
-  child.start = Clock::now();
-  child.pid = fork();
-  if (child.pid == 0) {
-    setpgid(0, 0);
-    const int in = open("/dev/null", O_RDONLY);
-    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    if (in < 0 || out < 0)
-      _exit(127);
-    dup2(in, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
-    execvp(argv[0], argv.data());
-    _exit(127);
-  }
-  if (child.pid > 0)
-    setpgid(child.pid, child.pid); // whichever of the two comes first
-  return child;
-}
-
 bool Predicate::Matches(const std::string &log) const {
   if (options_.match.empty())
     return true;
@@ -91,43 +36,35 @@ bool Predicate::Matches(const std::string &log) const {
 
 std::vector<Predicate::Verdict> Predicate::Judge(const std::vector<std::string> &candidates) {
   std::vector<Verdict> verdicts(candidates.size(), Verdict::CannotRun);
-  std::vector<std::pair<size_t, Child>> running;
-  size_t next = 0;
-  while (next < candidates.size() || !running.empty()) {
-    while (next < candidates.size() && static_cast<int>(running.size()) < options_.jobs) {
-      Child child = Start(candidates[next]);
-      if (child.pid > 0)
-        running.emplace_back(next, std::move(child));
-      ++next;
-    }
-    bool ended = false;
-    for (size_t i = 0; i < running.size();) {
-      auto &[index, child] = running[i];
-      int status = 0;
-      const pid_t done = waitpid(child.pid, &status, WNOHANG);
-      const double seconds = std::chrono::duration<double>(Clock::now() - child.start).count();
-      if (done == 0 && seconds < options_.timeout) {
-        ++i;
-        continue;
+  auto folder = [&](size_t i) { return fmt::format("{}/{}", folder_, runs_ + static_cast<int64_t>(i)); };
+  auto log = [&](size_t i) { return folder(i) + "/.log"; };
+  auto make = [&](size_t i) {
+    std::error_code error;
+    fs::create_directory(folder(i), error);
+    const std::string file = folder(i) + "/candidate" + options_.suffix;
+    if (error || !WriteFile(file, candidates[i]).ok())
+      return cli::Command{{""}, "", "", ""};
+    cli::Command command{options_.command, "", log(i), log(i)};
+    bool placed = false;
+    for (std::string &arg : command.args)
+      for (size_t at = arg.find("{}"); at != std::string::npos; at = arg.find("{}", at + file.size())) {
+        arg.replace(at, 2, file);
+        placed = true;
       }
-      kill(-child.pid, SIGKILL); // the command, or what it left behind
-      if (done == 0) {
-        waitpid(child.pid, &status, 0);
-        verdicts[index] = Verdict::TimedOut;
-      } else {
-        const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        verdicts[index] = code == options_.exit_code && Matches(child.folder + "/.log") ? Verdict::Interesting
-                          : code == 126 || code == 127                                  ? Verdict::CannotRun
-                                                                                        : Verdict::Boring;
-      }
-      std::error_code error;
-      fs::remove_all(child.folder, error);
-      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
-      ended = true;
-    }
-    if (!ended && !running.empty())
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+    if (!placed)
+      command.args.push_back(file);
+    return command;
+  };
+  auto done = [&](size_t i, cli::Ended ended) {
+    verdicts[i] = ended.timed_out                                       ? Verdict::TimedOut
+                  : ended.code == options_.exit_code && Matches(log(i)) ? Verdict::Interesting
+                  : ended.code == 126 || ended.code == 127              ? Verdict::CannotRun
+                                                                        : Verdict::Boring;
+    std::error_code error;
+    fs::remove_all(folder(i), error);
+  };
+  cli::RunAll(candidates.size(), options_.jobs, options_.timeout, make, done);
+  runs_ += static_cast<int64_t>(candidates.size());
   return verdicts;
 }
 

@@ -32,8 +32,6 @@ public:
 
 private:
   explicit Predicate(PredicateOptions options) : options_(std::move(options)) {}
-  struct Child;
-  Child Start(const std::string &candidate);
   bool Matches(const std::string &log) const;
 
   PredicateOptions options_;

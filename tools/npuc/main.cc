@@ -1,10 +1,13 @@
 // npuc: compiles an ONNX model. A thin main over compiler/driver.
 #include "compiler/driver/compile.h"
 
+#include <algorithm>
+
 #include "backend/report/render.h"
 #include "compiler/target/target.h"
 #include "tools/common/flags.h"
 #include "tools/common/gate_flags.h"
+#include "tools/npuc/manifest.h"
 
 namespace npuc {
 namespace {
@@ -50,25 +53,15 @@ int Run(const CompilerOptions &options, const cli::Console &console) {
   return passed ? cli::kDone : cli::kGateFailed;
 }
 
-} // namespace
-} // namespace npuc
-
-int main(int argc, char **argv) {
-  using namespace npuc;
-  cli::Console console("npuc");
-  CompilerOptions o;
-  bool list_targets = false;
-  CLI::App app("Compiles an ONNX model into a binary for the reference NPU, with a report of what runs where and why.",
-               "npuc");
-  cli::AddCommonFlags(app, console);
+// Everything that says what is compiled and how: the command line's and a manifest row's.
+void AddCompilerFlags(CLI::App &app, CompilerOptions &o) {
   app.add_option("model", o.model, "The ONNX file")->type_name("MODEL.onnx");
   app.add_option("-o,--output-file", o.output, "Default: the model's name with .bin")->type_name("FILE");
   app.add_option("--target", o.target, "A preset's name or a YAML file")
       ->type_name("NAME|FILE.yaml")
       ->capture_default_str();
-  app.add_flag("--list-targets", list_targets, "Print the presets");
   app.add_option_function<std::string>(
-         "--precision", [&](const std::string &name) { o.precision = *ParsePrecision(name); },
+         "--precision", [&o](const std::string &name) { o.precision = *ParsePrecision(name); },
          "The wish for float parts: auto (fp16, or int8 with --calib), fp16, int8, int16, fp32 (all on the host)")
       ->type_name("P")
       ->check(CLI::IsMember({"auto", "fp16", "int8", "int16", "fp32"}));
@@ -105,7 +98,7 @@ int main(int argc, char **argv) {
       ->group(place);
   cli::AddRepeatable(app, "--deny-node", o.deny_nodes, "Keep a node off the NPU")->type_name("ID")->group(place);
   app.add_option_function<std::string>(
-         "--io", [&](const std::string &io) { o.native_io = io == "native"; },
+         "--io", [&o](const std::string &io) { o.native_io = io == "native"; },
          "float: inputs and outputs keep the model's types; native: the NPU's dtype and layout")
       ->type_name("KIND")
       ->check(CLI::IsMember({"native", "float"}))
@@ -144,10 +137,95 @@ int main(int argc, char **argv) {
   app.add_option("--rewrite-limit", o.rewrite_limit, "Allow only the first N optional rewrites")
       ->type_name("N")
       ->group(debug);
+}
+
+// A row of a manifest is checked by the flags themselves.
+std::string WrongArguments(const std::vector<std::string> &args) {
+  CLI::App app;
+  CompilerOptions o;
+  AddCompilerFlags(app, o);
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::ParseError &e) {
+    return e.what();
+  }
+  if (auto paths = CheckOptions(o); !paths.ok())
+    return std::string(Message(paths));
+  return "";
+}
+
+FlagKind KindOf(const CLI::App &app, std::string_view name) {
+  for (const char *ours : {"model", "output-file", "j", "quiet", "verbose", "color", "help", "version"})
+    if (name == ours)
+      return FlagKind::Unknown; // what a row says otherwise, or the whole run
+  const CLI::Option *option = app.get_option_no_throw((name.size() == 1 ? "-" : "--") + std::string(name));
+  if (!option)
+    return FlagKind::Unknown;
+  return option->get_expected_max() == 0                                        ? FlagKind::Switch
+         : option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll ? FlagKind::Repeated
+                                                                                : FlagKind::Value;
+}
+
+int CompileManifest(const CLI::App &app, const ManifestOptions &options, const cli::Console &console) {
+  static constexpr std::string_view kAlong[] = {"--manifest", "--only",  "--shard",   "--list-rows", "--output-dir",
+                                                "-j",         "--quiet", "--verbose", "--color"};
+  for (const CLI::Option *option : app.get_options())
+    if (option->count() > 0 && std::none_of(std::begin(kAlong), std::end(kAlong), [&](std::string_view name) {
+          return option->check_name(std::string(name));
+        }))
+      return console.UsageError(
+          fmt::format("{} does not go with --manifest; write it into the manifest, in a row or under defaults",
+                      option->get_name()));
+  std::vector<std::string> names = {"name", "model", "output"};
+  CLI::App flags;
+  CompilerOptions unused;
+  AddCompilerFlags(flags, unused);
+  for (const CLI::Option *option : flags.get_options())
+    for (const std::string &name : option->get_lnames())
+      if (KindOf(flags, name) != FlagKind::Unknown)
+        names.push_back(name);
+  return RunManifest(
+      options, [&](std::string_view name) { return KindOf(flags, name); }, names, WrongArguments, console);
+}
+
+} // namespace
+} // namespace npuc
+
+int main(int argc, char **argv) {
+  using namespace npuc;
+  cli::Console console("npuc");
+  CompilerOptions o;
+  ManifestOptions manifest;
+  bool list_targets = false;
+  CLI::App app("Compiles an ONNX model into a binary for the reference NPU, with a report of what runs where and why.",
+               "npuc");
+  cli::AddCommonFlags(app, console);
+  AddCompilerFlags(app, o);
+  app.add_flag("--list-targets", list_targets, "Print the presets");
+
+  const char *several = "Several models";
+  app.add_option("--manifest", manifest.path,
+                 "Compile every row of a manifest, -j rows at a time: one table, one exit code")
+      ->type_name("FILE.yaml")
+      ->group(several);
+  app.add_option("--output-dir", manifest.output_dir, "Where the rows' files go; default: the manifest's folder")
+      ->type_name("DIR")
+      ->group(several);
+  cli::AddRepeatable(app, "--only", manifest.only, "This row only")->type_name("ROW")->group(several);
+  app.add_option("--shard", manifest.shard, "Every Nth row from the Ith on, for the Ith of N jobs")
+      ->type_name("I/N")
+      ->group(several);
+  app.add_flag("--list-rows", manifest.list, "Print the rows' names")->group(several);
 
   return cli::Main(app, argc, argv, console, [&]() -> int {
     if (list_targets)
       return ListTargets();
+    if (!manifest.path.empty()) {
+      manifest.jobs = o.jobs;
+      return CompileManifest(app, manifest, console);
+    }
+    if (manifest.list || !manifest.only.empty() || !manifest.shard.empty() || !manifest.output_dir.empty())
+      return console.UsageError("--output-dir, --only, --shard and --list-rows go with --manifest");
     if (o.model.empty())
       return console.UsageError("no model is given");
     return Run(o, console);
