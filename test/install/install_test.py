@@ -37,6 +37,7 @@ for tool in tools:
     check(os.access(prefix / "bin" / tool, os.X_OK), f"bin/{tool}")
 for yaml in (source / "targets").glob("*.yaml"):
     check((prefix / "share/npuc/targets" / yaml.name).exists(), yaml.name)
+check(next(prefix.rglob("libnpu_runtime.a"), None), "libnpu_runtime.a")
 for header in ["npu_runtime.h", "npu_runtime.hpp"]:
     check((prefix / "include/npuc" / header).exists(), header)
 docs = prefix / "share/doc/npuc"
@@ -84,6 +85,10 @@ check(not (out / "out/plain.npu").exists(), "EXCLUDE_FROM_ALL")
 data = (out / "digits-net.bin").read_bytes()
 for program in ["size_c", "size_cc"]:
     check(run(out / program) == f"{len(data)} {sum(data)}\n", program)
+
+image = (source / "models/digits/sample.npy").read_bytes()[-256:]  # 8x8 floats behind the header
+(work / "image.raw").write_bytes(image)
+check(run(out / "classify", out / "digits-net.bin", work / "image.raw") == "7\n", "the C API reads a 7")
 
 # Nothing to do, then a newer model, then a newer file that a flag names.
 before = [stamp(f) for f in files]

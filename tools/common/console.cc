@@ -32,6 +32,10 @@ void Console::Say(std::string_view line) const {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
 }
 
+int Console::Out(std::string_view text) const {
+  return WriteStdout(text) ? kDone : Fail(AtFile(Error("E0102", "cannot write to stdout"), "<stdout>"));
+}
+
 int Console::Fail(const Status &status, std::string_view file) const {
   if (IsAlreadyReported(status))
     return kBadInput;

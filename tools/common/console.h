@@ -50,6 +50,9 @@ public:
   // A line on stderr unless quiet.
   void Say(std::string_view line) const;
 
+  // Text on stdout: kDone, or a message and its exit code when the reader is gone or the disk is full.
+  int Out(std::string_view text) const;
+
   // Prints a failed status (AlreadyReported(): nothing more to print) and returns the exit code that it stands for:
   // kInternal for E0901, with a reproducer, else kBadInput.
   int Fail(const Status &status, std::string_view file = "") const;

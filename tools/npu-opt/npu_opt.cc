@@ -12,7 +12,7 @@
 #include "compiler/support/thread_pool.h"
 #include "compiler/target/target.h"
 #include "passes/pipelines.h"
-#include "tools/common/flags.h"
+#include "tools/common/model_flags.h"
 
 namespace npuc {
 namespace {
@@ -175,15 +175,8 @@ int Main(int argc, char **argv) {
       ->check(CLI::IsMember({"default", "simplify"}))
       ->excludes("--passes");
   app.add_flag("--list-passes", o.list_passes, "Print every pass");
-  app.add_option("--target", o.target, "A preset or a YAML file")->type_name("NAME|FILE")->capture_default_str();
-  cli::AddRepeatable(app, "--dim", o.import.dims, "Fix a symbolic dim of a model")->type_name("NAME=N");
-  cli::AddRepeatable(app, "--input-shape", o.import.input_shapes, "Fix an input's shape of a model")
-      ->type_name("NAME=1x3x8x8");
-  cli::AddRepeatable(app, "--bind", o.import.binds, "Fix an input's value of a model")->type_name("NAME=VALUE|@FILE");
-  cli::AddRepeatable(app, "--input", o.import.inputs, "Import the part of a model that begins at this tensor")
-      ->type_name("TENSOR");
-  cli::AddRepeatable(app, "--output", o.import.outputs, "Import the part of a model that ends at this tensor")
-      ->type_name("TENSOR");
+  cli::AddTargetFlag(app, o.target);
+  cli::AddPartFlags(app, o.import);
   app.add_flag("--infer", o.infer, "Infer types before the first pass");
   app.add_flag("--no-verify", o.no_verify, "Don't verify the input");
   app.add_flag("--no-data", o.no_data, "Print big constants as their hash");

@@ -1,5 +1,5 @@
 // npu-quant: calibration apart from compilation, and what quantisation did to a model.
-#include "tools/common/flags.h"
+#include "tools/common/model_flags.h"
 #include "tools/npu-quant/commands.h"
 
 namespace npuc::quant {
@@ -12,18 +12,10 @@ void AddModelFlags(CLI::App &app, CompilerOptions &o) {
       ->type_name("PATH")
       ->required();
   app.add_option("--preprocess", o.preprocess, "How an image becomes the input")->type_name("FILE.yaml");
-  app.add_option("--target", o.target, "A preset's name or a YAML file")
-      ->type_name("NAME|FILE.yaml")
-      ->capture_default_str();
-  cli::AddRepeatable(app, "--dim", o.dims, "Fix a symbolic dim")->type_name("NAME=N");
-  cli::AddRepeatable(app, "--input-shape", o.input_shapes, "Fix an input's shape")->type_name("NAME=1x3x224x224");
-  cli::AddRepeatable(app, "--bind", o.binds, "Make an input a constant")->type_name("NAME=VALUE|NAME=@FILE");
-  cli::AddRepeatable(app, "--output", o.outputs, "Only up to these tensors")->type_name("TENSOR");
-  cli::AddRepeatable(app, "--input", o.inputs, "Only from these tensors on")->type_name("TENSOR");
+  cli::AddTargetFlag(app, o.target);
+  cli::AddPartFlags(app, o);
   app.add_option("-O", o.opt_level, "0 to 3")->type_name("N")->check(CLI::Range(0, 3))->capture_default_str();
-  app.add_option("-j", o.jobs, "Threads; default: the machine's processors")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  cli::AddJobsFlag(app, o.jobs);
 }
 
 int Main(int argc, char **argv) {

@@ -17,11 +17,8 @@ struct Options {
 };
 
 int Emit(const Options &options, const cli::Console &console, const std::string &text) {
-  if (options.output.empty() || options.output == "-") {
-    if (cli::WriteStdout(text))
-      return cli::kDone;
-    return console.Fail(AtFile(Error("E0102", "cannot write to stdout"), "<stdout>"));
-  }
+  if (options.output.empty() || options.output == "-")
+    return console.Out(text);
   if (Status s = WriteFile(options.output, text); !s.ok())
     return console.Fail(s, options.output);
   return cli::kDone;

@@ -7,19 +7,20 @@
 #include "compiler/target/target.h"
 #include "tools/common/flags.h"
 #include "tools/common/gate_flags.h"
+#include "tools/common/model_flags.h"
 #include "tools/npuc/manifest.h"
 
 namespace npuc {
 namespace {
 
-int ListTargets() {
+int ListTargets(const cli::Console &console) {
   std::string out;
   for (const std::string &name : Target::PresetNames()) {
     auto target = Target::FromPreset(name);
     NPUC_CHECK(target.ok(), "preset {}: {}", name, Message(target.status()));
     out += fmt::format("{:16} {}{}\n", name, target->description, name == kDefaultTarget ? " [default]" : "");
   }
-  return cli::WriteStdout(out) ? cli::kDone : cli::kBadInput;
+  return console.Out(out);
 }
 
 int Run(const CompilerOptions &options, const cli::Console &console) {
@@ -31,8 +32,8 @@ int Run(const CompilerOptions &options, const cli::Console &console) {
   if (!artifact.ok())
     return console.Fail(artifact.status(), options.model);
   if (!console.quiet) {
-    if (!cli::WriteStdout(report::RenderText(artifact->report, console.stdout_color())))
-      return console.Fail(AtFile(Error("E0102", "cannot write to stdout"), "<stdout>"));
+    if (int code = console.Out(report::RenderText(artifact->report, console.stdout_color())))
+      return code;
     std::string wrote = "wrote " + artifact->paths.binary;
     if (!artifact->paths.json.empty())
       wrote += ", " + artifact->paths.json + ", " + artifact->paths.html;
@@ -57,9 +58,7 @@ int Run(const CompilerOptions &options, const cli::Console &console) {
 void AddCompilerFlags(CLI::App &app, CompilerOptions &o) {
   app.add_option("model", o.model, "The ONNX file")->type_name("MODEL.onnx");
   app.add_option("-o,--output-file", o.output, "Default: the model's name with .bin")->type_name("FILE");
-  app.add_option("--target", o.target, "A preset's name or a YAML file")
-      ->type_name("NAME|FILE.yaml")
-      ->capture_default_str();
+  cli::AddTargetFlag(app, o.target);
   app.add_option_function<std::string>(
          "--precision", [&o](const std::string &name) { o.precision = *ParsePrecision(name); },
          "The wish for float parts: auto (fp16, or int8 with --calib), fp16, int8, int16, fp32 (all on the host)")
@@ -80,16 +79,7 @@ void AddCompilerFlags(CLI::App &app, CompilerOptions &o) {
       ->group(quant);
   app.add_option("--preprocess", o.preprocess, "How an image becomes the input")->type_name("FILE.yaml")->group(quant);
 
-  const char *shape = "Shapes and parts";
-  cli::AddRepeatable(app, "--dim", o.dims, "Fix a symbolic dim")->type_name("NAME=N")->group(shape);
-  cli::AddRepeatable(app, "--input-shape", o.input_shapes, "Fix an input's shape")
-      ->type_name("NAME=1x3x224x224")
-      ->group(shape);
-  cli::AddRepeatable(app, "--bind", o.binds, "Make an input a constant")
-      ->type_name("NAME=VALUE|NAME=@FILE")
-      ->group(shape);
-  cli::AddRepeatable(app, "--output", o.outputs, "Compile only up to these tensors")->type_name("TENSOR")->group(shape);
-  cli::AddRepeatable(app, "--input", o.inputs, "Compile only from these tensors on")->type_name("TENSOR")->group(shape);
+  cli::AddPartFlags(app, o);
 
   const char *place = "Where nodes run";
   app.add_option("--ops", o.ops_file, "Operator lists: preferred_ops, avoid_ops")->type_name("FILE.yaml")->group(place);
@@ -122,9 +112,7 @@ void AddCompilerFlags(CLI::App &app, CompilerOptions &o) {
 
   app.add_option("--report", o.report_prefix, "Prefix of the report's files")->type_name("PREFIX");
   app.add_flag("--no-report", o.no_report, "Write the binary alone");
-  app.add_option("-j", o.jobs, "Threads; default: the machine's processors")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  cli::AddJobsFlag(app, o.jobs);
 
   const char *debug = "Looking into the compiler";
   app.add_flag("--time-passes", o.time_passes, "A table of passes and seconds")->group(debug);
@@ -219,7 +207,7 @@ int main(int argc, char **argv) {
 
   return cli::Main(app, argc, argv, console, [&]() -> int {
     if (list_targets)
-      return ListTargets();
+      return ListTargets(console);
     if (!manifest.path.empty()) {
       manifest.jobs = o.jobs;
       return CompileManifest(app, manifest, console);

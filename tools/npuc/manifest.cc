@@ -141,7 +141,7 @@ int RunManifest(const ManifestOptions &o, const FlagKinds &kinds, const std::vec
     std::string names;
     for (const ManifestRow *row : rows)
       names += row->name + "\n";
-    return cli::WriteStdout(names) ? cli::kDone : cli::kBadInput;
+    return console.Out(names);
   }
 
   std::string logs = (fs::temp_directory_path(error) / "npuc-manifest-XXXXXX").string();
@@ -200,8 +200,9 @@ int RunManifest(const ManifestOptions &o, const FlagKinds &kinds, const std::vec
       table.push_back(
           {report::MarkdownText(rows[i]->name), "-", "-", "-", "-", "-", "-", "-", Outcome(results[i], nullptr)});
   }
-  if (!console.quiet && !cli::WriteStdout(Table(table)))
-    return console.Fail(AtFile(Error("E0102", "cannot write to stdout"), "<stdout>"));
+  if (!console.quiet)
+    if (int code = console.Out(Table(table)))
+      return code;
   return Worst(results);
 }
 
