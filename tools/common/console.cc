@@ -39,7 +39,9 @@ int Console::Out(std::string_view text) const {
 int Console::Fail(const Status &status, std::string_view file) const {
   if (IsAlreadyReported(status))
     return kBadInput;
-  const Diagnostic d = FromStatus(AtFile(status, file));
+  Diagnostic d = FromStatus(AtFile(status, file));
+  if (d.code == "E0901" && d.help.empty())
+    d.help = kBugHelp;
   Print(d);
   if (d.code != "E0901")
     return kBadInput;

@@ -24,6 +24,10 @@ enum ExitCode : int {
   kInternal = 4,   // a bug of ours; the message names a reproducer
 };
 
+// What to do about a bug of ours.
+inline constexpr char kBugHelp[] = "this is a bug; please report it with the reproducer, and with the part of the "
+                                   "model that npu-reduce --exit-code 4 leaves of it";
+
 enum class ColorMode { Auto, Always, Never };
 
 // Auto: a terminal, NO_COLOR unset or empty, TERM not "dumb".

@@ -50,9 +50,8 @@ bool WriteReproducerFile(const char *message, size_t size) {
   signal(SIGABRT, SIG_DFL);
   WriteAll(STDERR_FILENO, "error[E0901]: internal error: ");
   WriteAll(STDERR_FILENO, message, size);
-  WriteAll(STDERR_FILENO,
-           "\n  help: this is a bug; please report it with the reproducer, and with the part of the model that "
-           "npu-reduce --exit-code 4 leaves of it");
+  WriteAll(STDERR_FILENO, "\n  help: ");
+  WriteAll(STDERR_FILENO, kBugHelp);
   if (WriteReproducerFile(message, size)) {
     WriteAll(STDERR_FILENO, "\n  reproducer: ");
     WriteAll(STDERR_FILENO, state->path.data(), state->path.size());
