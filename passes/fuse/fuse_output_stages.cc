@@ -23,7 +23,7 @@ bool OnNpuType(const Type &t) {
 }
 
 // Says what kept operators out that have a micro-operation: readers of `end`, the last value of the stage of `anchor`.
-void RemarkNearMisses(const Node &anchor, const Value &end, bool stage_is_long, PassContext &ctx) {
+void RemarkNearMisses(const Node &anchor, const Value &end, const StageBuilder &stage, PassContext &ctx) {
   const CheckContext check{ctx.target};
   for (const Use &use : end.uses()) {
     const Node &reader = *use.user;
@@ -40,8 +40,9 @@ void RemarkNearMisses(const Node &anchor, const Value &end, bool stage_is_long, 
       why = fmt::format("'{}' has {} readers", end.name(), end.uses().size());
     else if (!(reader.result()->type().shape() == end.type().shape()))
       why = "it broadcasts the stage's value";
-    else if (stage_is_long)
-      why = fmt::format("the chain has --max-fusion-chain {} operators", ctx.options.max_fusion_chain);
+    else if (stage.TooLong(reader))
+      why =
+          fmt::format("with it the layer has more ONNX nodes than --max-fusion-chain {}", ctx.options.max_fusion_chain);
     else
       why = "the stage is full, or cannot read the other operand";
     ctx.AddRemark(reader, fmt::format("not in the output stage of '{}': {}", anchor.Label(), why));
@@ -71,8 +72,8 @@ Node *Fuse(Node &anchor, PassContext &ctx) {
       chain.push_back(next);
       v = next->result();
     }
-    if (limit == static_cast<unsigned>(std::max(1, ctx.options.max_fusion_chain)))
-      RemarkNearMisses(anchor, *v, stage.num_nodes() >= limit, ctx);
+    if (limit == UINT_MAX)
+      RemarkNearMisses(anchor, *v, stage, ctx);
     if (chain.empty() || !ctx.MayRewrite())
       return nullptr;
     if (Node *fused = stage.Finish(v->type(), chain.back())) {

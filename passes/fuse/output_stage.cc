@@ -61,6 +61,10 @@ std::optional<int> StageBuilder::Cost(const Node &n, unsigned through) const {
   return op ? op->StageOps(n, through, check_) : std::nullopt;
 }
 
+bool StageBuilder::TooLong(const Node &op) const {
+  return IsChainTooLong(origin_, op.origin(), ctx_.options.max_fusion_chain);
+}
+
 bool StageBuilder::Append(Node &op, unsigned through, llvm::function_ref<Value *(Value *)> side) {
   const Type &out = op.result()->type();
   if (!out.is_static_tensor() || !current_->type().is_static_tensor() || !(out.shape() == current_->type().shape()))
@@ -135,13 +139,11 @@ bool StageBuilder::Append(Node &op, unsigned through, llvm::function_ref<Value *
   }
   if (stage_ops_ + cost > ctx_.npu->max_stage_ops())
     return undo();
-  // What stands for no ONNX node, or for one that is in already, makes the chain no longer.
-  Origin merged = MergeOrigins(origin_, op.origin());
-  if (merged.size() > origin_.size() && static_cast<int>(merged.size()) > ctx_.options.max_fusion_chain)
+  if (TooLong(op))
     return undo();
   stage_ops_ += cost;
   ++nodes_;
-  origin_ = std::move(merged);
+  origin_ = MergeOrigins(origin_, op.origin());
   return true;
 }
 

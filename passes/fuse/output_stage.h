@@ -11,6 +11,13 @@
 
 namespace npuc {
 
+// Whether ONNX nodes `more` make a chain of `chain` longer than `limit`. What stands for no ONNX node, or for one that
+// is in already, makes it no longer.
+inline bool IsChainTooLong(const Origin &chain, const Origin &more, int limit) {
+  const size_t all = MergeOrigins(chain, more).size();
+  return all > chain.size() && static_cast<int>(all) > limit;
+}
+
 class StageBuilder {
 public:
   // `anchor` with operands `operands` (which may differ from the node's: integers instead of floats). Its value in the
@@ -22,6 +29,8 @@ public:
   // Appends `op`, whose operand `through` is the chain's value. `side(v)` maps a second operand to what the stage
   // reads. False (and nothing changed) when the hardware has no such stage.
   bool Append(Node &op, unsigned through, llvm::function_ref<Value *(Value *)> side);
+  // With `op` the chain has more ONNX nodes than --max-fusion-chain allows.
+  bool TooLong(const Node &op) const;
   unsigned num_nodes() const { return nodes_; } // anchor included
 
   // Closes the body: the result has `type` (f16: a Cast; quantised: as the chain ends). Moves the Fused node before

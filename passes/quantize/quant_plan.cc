@@ -26,6 +26,7 @@
 #include <cmath>
 
 #include "compiler/calibration/methods.h"
+#include "passes/fuse/output_stage.h"
 
 namespace npuc {
 namespace {
@@ -362,13 +363,14 @@ private:
       if (!op || !op->HasOutputStage())
         continue;
       int cost = 2; // scale, quantise
-      int nodes = 1;
+      Origin chain = n.origin();
       Value *v = n.result();
       llvm::SmallVector<Value *, 4> inside;
       for (;;) {
         Node *next = SoleUser(v);
-        if (!next || !Integer(next) || IsMatrixOp(*next) || nodes >= ctx_.options.max_fusion_chain ||
-            claimed_.contains(next) || next->num_results() != 1 || !IsFloatTensor(next->result()))
+        if (!next || !Integer(next) || IsMatrixOp(*next) ||
+            IsChainTooLong(chain, next->origin(), ctx_.options.max_fusion_chain) || claimed_.contains(next) ||
+            next->num_results() != 1 || !IsFloatTensor(next->result()))
           break;
         const NpuOp *lowering = ctx_.npu->Find(next->op());
         const unsigned through = v->uses()[0].operand;
@@ -382,7 +384,7 @@ private:
         if (!stored)
           break;
         cost += *own;
-        ++nodes;
+        chain = MergeOrigins(chain, next->origin());
         inside.push_back(v);
         claimed_.insert(next);
         plan_.internal_operands.insert(next);
