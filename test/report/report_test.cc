@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "backend/report/gates.h"
 #include "backend/report/json.h"
@@ -275,7 +276,13 @@ TEST(ReportJson, OddValuesRender) {
   r.layers[0].share = -2;
   r.memory.sram_bytes = -1;
   r.performance.waits = {{"unheard of", 5}};
-  for (auto render : {RenderMarkdown, RenderHtml, RenderJunit, RenderSarif, RenderBadge})
+  const std::function<std::string(const Report &)> renderers[] = {RenderMarkdown,
+                                                                  RenderHtml,
+                                                                  RenderJunit,
+                                                                  [](const Report &r) { return RenderSarif(r); },
+                                                                  [](const Report &r) { return RenderCodeQuality(r); },
+                                                                  RenderBadge};
+  for (const auto &render : renderers)
     EXPECT_FALSE(render(r).empty());
   EXPECT_FALSE(RenderText(r).empty());
 }
