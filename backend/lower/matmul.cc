@@ -105,12 +105,13 @@ View SpreadOverBatch(View v, const View &out) {
   return v;
 }
 
-// A x B, both computed. Blocks of rows of A and columns of B; K whole. Batch items whose product is one block share a
-// command as far as an accumulator bank goes.
+// A x B, B computed or a batch of constants. Blocks of rows of A and columns of B; K whole. Batch items whose product
+// is one block share a command as far as an accumulator bank goes.
 Status LowerDynamic(Stage &stage, const Value *a, const Value *b, LowerContext &ctx) {
   const Target &t = ctx.target();
-  const View out = ctx.ViewOf(stage.result), av = SpreadOverBatch(ctx.ViewOf(a), out),
-             bv = SpreadOverBatch(b->constant() ? ctx.ConstView(b) : ctx.ViewOf(b), out);
+  auto operand = [&](const Value *v) { return v->constant() ? ctx.ConstView(v) : ctx.ViewOf(v); };
+  const View out = ctx.ViewOf(stage.result), av = SpreadOverBatch(operand(a), out),
+             bv = SpreadOverBatch(operand(b), out);
   const int64_t m = out.w, k = av.c, cols = out.c;
   const int64_t acc_bytes = a->type().dtype() == DType::I16 ? 8 : 4;
   const isa::AccType acc = IsFloat(a->type().dtype())    ? isa::AccType::F32

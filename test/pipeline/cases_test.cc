@@ -352,6 +352,25 @@ TEST(Cases, NonMaxSuppressionOfFlippedBoxes) {
          {{{2, 3}, {0, 0, 0, 0, 0, 2}}});
 }
 
+// A product whose left factor is the constant, of one value or of many.
+TEST(Cases, ConstantLeftFactor) {
+  for (bool splat : {false, true})
+    for (bool batch : {false, true}) {
+      ModelBuilder b(13);
+      b.In("x", batch ? std::vector<DimSpec>{2, 2, 3} : std::vector<DimSpec>{2, 3}).Out("y");
+      b.Init("w", splat ? Floats({2, 2}, {2, 2, 2, 2}) : Floats({2, 2}, {1, 2, 3, 4}));
+      b.Node("MatMul", {"w", "x"}, {"y"});
+      // [[1,2,3],[4,5,6]] and, the second item, [[7,8,9],[10,11,12]].
+      std::vector<float> want =
+          splat ? std::vector<float>{10, 14, 18, 10, 14, 18} : std::vector<float>{9, 12, 15, 19, 26, 33};
+      if (batch)
+        for (float v : splat ? std::vector<float>{34, 38, 42, 34, 38, 42} : std::vector<float>{27, 30, 33, 61, 68, 75})
+          want.push_back(v);
+      const Dims64 dims = batch ? Dims64{2, 2, 3} : Dims64{2, 3};
+      Expect(b, {Counting(dims)}, {{dims, want}});
+    }
+}
+
 // ---- Layout
 
 // N063: the axis of a Concat behind Transposes that are all the same.
