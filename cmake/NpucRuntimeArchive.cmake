@@ -9,7 +9,8 @@ foreach(lib runtime_stub interp ops verify container timing isa ir memory target
   endif()
 endforeach()
 list(APPEND archives $<TARGET_FILE:npuc_fmt> $<TARGET_FILE:LLVMSupport> $<TARGET_FILE:LLVMDemangle> ${NPUC_ZLIB_A}
-  ${NPUC_ZSTD_A} ${PNG_LIBRARY_RELEASE} ${JPEG_LIBRARY_RELEASE} ${NPUC_FLATBUFFERS_A} $<TARGET_FILE:npuc_highway>)
+  ${NPUC_ZSTD_A} ${PNG_LIBRARY_RELEASE} ${JPEG_LIBRARY_RELEASE} ${NPUC_WEBP_A} ${NPUC_OPENJPEG_A}
+  ${NPUC_FLATBUFFERS_A} $<TARGET_FILE:npuc_highway>)
 foreach(name ${absl_archives})
   string(REGEX REPLACE "^-l:" "" file ${name})
   find_library(NPUC_ARCHIVE_${file} NAMES ${file} REQUIRED)

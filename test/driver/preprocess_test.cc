@@ -15,7 +15,10 @@ namespace {
 class PreprocessFile : public testing::Test {
 protected:
   StatusOr<Preprocess> Read(const std::string &text) {
-    path_ = testing::TempDir() + "preprocess_test.yaml";
+    // Tests run side by side: each has a folder of its own.
+    const std::string folder = testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directories(folder);
+    path_ = folder + "/preprocess_test.yaml";
     std::ofstream(path_) << text;
     return ReadPreprocess(path_);
   }
