@@ -1,16 +1,19 @@
 # target npu_runtime: lib/libnpu_runtime.a, everything behind runtime_stub/npu_runtime.h in one archive, the
 # distribution's static libraries included, so that a user links one file and the C++ runtime.
 set(archives)
+set(third_party)
 foreach(lib runtime_stub interp ops verify container timing isa ir memory target types support)
   get_property(scope GLOBAL PROPERTY NPUC_IS_${lib})
   if(scope STREQUAL PUBLIC)
     list(APPEND archives $<TARGET_FILE:npuc_${lib}>)
     list(APPEND libraries npuc_${lib})
+    get_target_property(links npuc_${lib} INTERFACE_LINK_LIBRARIES)
+    list(FILTER links INCLUDE REGEX "^/.*\\.a$") # given by path
+    list(APPEND third_party ${links})
   endif()
 endforeach()
 list(APPEND archives $<TARGET_FILE:npuc_fmt> $<TARGET_FILE:LLVMSupport> $<TARGET_FILE:LLVMDemangle> ${NPUC_ZLIB_A}
-  ${NPUC_ZSTD_A} ${PNG_LIBRARY_RELEASE} ${JPEG_LIBRARY_RELEASE} ${NPUC_WEBP_A} ${NPUC_OPENJPEG_A}
-  ${NPUC_FLATBUFFERS_A} $<TARGET_FILE:npuc_highway>)
+  ${NPUC_ZSTD_A} ${PNG_LIBRARY_RELEASE} ${JPEG_LIBRARY_RELEASE} $<TARGET_FILE:npuc_highway> ${third_party})
 foreach(name ${absl_archives})
   string(REGEX REPLACE "^-l:" "" file ${name})
   find_library(NPUC_ARCHIVE_${file} NAMES ${file} REQUIRED)
@@ -18,6 +21,7 @@ foreach(name ${absl_archives})
 endforeach()
 set(runtime_archive ${CMAKE_BINARY_DIR}/lib/libnpu_runtime.a)
 set(script ${CMAKE_BINARY_DIR}/generated/npu_runtime.mri)
+list(REMOVE_DUPLICATES archives)
 list(TRANSFORM archives PREPEND "addlib ")
 list(JOIN archives "\n" lines)
 file(GENERATE OUTPUT ${script} CONTENT "create ${runtime_archive}\n${lines}\nsave\nend\n")
