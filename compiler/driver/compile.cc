@@ -13,6 +13,7 @@
 #include "compiler/driver/accuracy.h"
 #include "compiler/driver/calibration.h"
 #include "compiler/driver/front.h"
+#include "compiler/driver/raise.h"
 #include "compiler/onnx/import.h"
 #include "compiler/pass/pass_manager.h"
 #include "compiler/support/hash.h"
@@ -144,6 +145,8 @@ StatusOr<std::vector<report::InputFile>> InputFiles(const CompilerOptions &o) {
 // What the unchanged compilation leaves to the changed ones.
 struct Kept {
   CalibrationData calibration;
+  bool calibrated = false;
+  std::map<std::string, Precision> raised; // nodes that are not int8, see raise.h
   std::shared_ptr<std::map<uint64_t, Tensor>> copies = std::make_shared<std::map<uint64_t, Tensor>>(); // ImportOptions
 };
 
@@ -179,6 +182,9 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   PassContext ctx(target, diagnostics);
   NPUC_ASSIGN_OR_RETURN(ctx.options, MakePassOptions(options, *c.module));
   NPUC_RETURN_IF_ERROR(CheckQuantization(options, ctx.options.quant_config, *c.module));
+  for (const auto &[id, precision] : kept.raised)
+    if (auto &own = ctx.options.quant_config.nodes[id].precision; !own)
+      own = precision;
   ctx.threads = &threads;
   ctx.estimate_only = change != nullptr;
   ctx.npu = &lower::ReferenceNpuOps();
@@ -201,12 +207,14 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
       analyzed = true;
     }
     if (stage == calibrated && !options.calib.empty() && IsInteger(options.precision, true)) {
-      if (!change) {
+      if (!kept.calibrated) {
+        kept.calibrated = true;
         NPUC_ASSIGN_OR_RETURN(kept.calibration,
                               CollectStatistics(options, m, Shard{}, &threads, diagnostics, progress));
       }
       ctx.calibration = &kept.calibration.statistics.table;
-      ctx.samples = kept.calibration.samples.get();
+      ctx.samples = change ? nullptr : kept.calibration.samples.get(); // what a change costs does not
+                                                                       // depend on rounding
       say("passes");
     }
     return OkStatus();
@@ -257,6 +265,54 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   return c;
 }
 
+// Where 8 bits are too few on the calibration samples themselves, the cheapest layers leave them, more and more, until
+// they are enough; else what was best is taken. `c` is the compilation as int8, and is replaced.
+Status RaiseWhereNeeded(const CompilerOptions &options, Kept &kept, Compilation &c, const report::TryFn &try_change,
+                        DiagnosticEngine &diagnostics, const ProgressFn &progress) {
+  if (progress)
+    progress("accuracy");
+  NPUC_ASSIGN_OR_RETURN(const auto probe, AccuracyProbe::Make(options, *kept.calibration.samples, diagnostics));
+  NPUC_ASSIGN_OR_RETURN(const AccuracyProbe::Result alone, probe->Measure(c.file, options));
+  if (alone.lack <= 1)
+    return OkStatus();
+  NPUC_ASSIGN_OR_RETURN(const Target target, Target::FromNameOrFile(options.target));
+  const Precision precision = target.HasFloat() ? Precision::Fp16 : Precision::Int16;
+  std::map<std::string, Precision> best;
+  double least = alone.lack;
+  AccuracyProbe::Result reached = alone;
+  for (double share : kRaiseShares) {
+    kept.raised.clear();
+    for (const std::string &id : CheapLayers(c.report, share))
+      kept.raised[id] = precision;
+    DiagnosticEngine quiet;
+    NPUC_ASSIGN_OR_RETURN(const Compilation tried, CompileChanged(options, nullptr, {}, kept, quiet, progress));
+    NPUC_ASSIGN_OR_RETURN(const AccuracyProbe::Result r, probe->Measure(tried.file, options));
+    if (r.lack < 0.8 * least) { // worth its cycles
+      least = r.lack;
+      best = kept.raised;
+      reached = r;
+    }
+    if (r.lack <= 1)
+      break;
+  }
+  kept.raised = best;
+  if (best.empty())
+    return OkStatus();
+  DiagnosticEngine quiet;
+  std::vector<std::string> warnings = std::move(c.report.warnings);
+  NPUC_ASSIGN_OR_RETURN(c, CompileChanged(options, nullptr, try_change, kept, quiet, progress));
+  c.report.warnings = std::move(warnings);
+  const std::string why = fmt::format(
+      "in 8 bits output '{}' is too far from the float model: {:.4f} on calibration samples, {:.4f} with this layer "
+      "and others raised to {}",
+      alone.output, alone.agreement, reached.agreement, Name(precision));
+  for (auto &row : c.report.quantization.kept_float)
+    if (best.count(row.node))
+      row.why = why;
+  diagnostics.Note(fmt::format("{} nodes are {} instead of int8: {}", best.size(), Name(precision), why));
+  return OkStatus();
+}
+
 } // namespace
 
 StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &diagnostics,
@@ -279,6 +335,9 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
       return report::Answer{std::move(c.report), ShortCommand(changed)};
     };
   NPUC_ASSIGN_OR_RETURN(Compilation c, CompileChanged(options, nullptr, try_change, kept, diagnostics, progress));
+  if (kept.calibration.samples && options.precision != Precision::Int16 && options.opt_level > 0 &&
+      options.quant_config.empty() && options.pass_limit == INT64_MAX && options.rewrite_limit == INT64_MAX)
+    NPUC_RETURN_IF_ERROR(RaiseWhereNeeded(options, kept, c, try_change, diagnostics, progress));
   if (options.gates.min_cosine) {
     NPUC_ASSIGN_OR_RETURN(const Accuracy a,
                           MeasureAccuracy(options, c.file, kept.calibration.samples.get(), diagnostics, progress));

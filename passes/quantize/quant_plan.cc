@@ -126,6 +126,8 @@ std::optional<ValueRange> RangeSource::Of(const Value &v, DType dtype) const {
   ValueRange fixed;
   if (v.def() && v.def()->op().domain.empty() && FixedRange(v.def()->op().name, &fixed))
     return fixed.Widened();
+  if (const auto it = measured_.find(v.name()); it != measured_.end())
+    return it->second.Widened();
   if (const TensorStatistics *t = ctx_.calibration ? ctx_.calibration->Find(v.name()) : nullptr; t && t->count > 0) {
     MethodOptions method = ctx_.options.calibration;
     if (said.method)
@@ -158,7 +160,8 @@ namespace {
 
 class Planner {
 public:
-  Planner(Graph &g, const PassContext &ctx) : g_(g), ctx_(ctx), ranges_(ctx) {}
+  Planner(Graph &g, const PassContext &ctx, const std::map<std::string, ValueRange> &measured)
+      : g_(g), ctx_(ctx), ranges_(ctx, measured) {}
 
   QuantPlan Run() {
     for (Node &n : g_.nodes())
@@ -603,8 +606,8 @@ private:
 
 } // namespace
 
-QuantPlan MakeQuantPlan(Graph &g, const PassContext &ctx) {
-  return Planner(g, ctx).Run();
+QuantPlan MakeQuantPlan(Graph &g, const PassContext &ctx, const std::map<std::string, ValueRange> &measured) {
+  return Planner(g, ctx, measured).Run();
 }
 
 } // namespace npuc

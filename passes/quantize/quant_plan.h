@@ -18,7 +18,9 @@ namespace npuc {
 // Ranges of values: what --quant-config says, else samples by the method wished for, else what the operator bounds.
 class RangeSource {
 public:
-  RangeSource(const PassContext &ctx) : ctx_(ctx) {}
+  // `measured`: ranges by value name that stand before those of the samples.
+  RangeSource(const PassContext &ctx, const std::map<std::string, ValueRange> &measured)
+      : ctx_(ctx), measured_(measured) {}
   // Widened to hold zero; nullopt when nothing is known of v. `dtype`: of the integers, for methods that count levels.
   std::optional<ValueRange> Of(const Value &v, DType dtype) const;
   // Scale and zero point as the user gave them; null: none.
@@ -27,6 +29,7 @@ public:
 private:
   TensorQuant Say(const Value &v) const;
   const PassContext &ctx_;
+  const std::map<std::string, ValueRange> &measured_;
 };
 
 struct QuantPlan {
@@ -51,7 +54,7 @@ struct QuantPlan {
 };
 
 // The plan for g. Depends on the graph, ctx.target, ctx.npu, ctx.options and ctx.calibration alone.
-QuantPlan MakeQuantPlan(Graph &g, const PassContext &ctx);
+QuantPlan MakeQuantPlan(Graph &g, const PassContext &ctx, const std::map<std::string, ValueRange> &measured = {});
 
 // Operand i of n as data that integers stand for: a float tensor that is neither a parameter, nor a bias.
 bool IsDataOperand(const Node &n, unsigned i);

@@ -13,19 +13,28 @@
 // units of sx * sw[c], and weight scales are enlarged where that would overflow. The integers take the ONNX tensor's
 // name, the float before them gets ".float": captures speak of what is stored.
 //
+// Weights are rounded by the covariance of what they are multiplied with, and what rounding shifts the mean of an
+// output by is given back in its bias (round_weights.h): from samples; from statistics alone only the bias is
+// corrected.
+//
 // Left alone: everything without ranges (no --calib, no --quant-config), what came quantised, bodies of control flow.
 // Cost: linear but for the plan.
 #include <cmath>
+#include <map>
 
+#include "compiler/ops/convert.h"
+#include "passes/quantize/equalize.h"
 #include "passes/quantize/quant_plan.h"
 #include "passes/quantize/quant_rewrite.h"
+#include "passes/quantize/round_weights.h"
 
 namespace npuc {
 namespace {
 
 class Quantizer {
 public:
-  Quantizer(Graph &g, PassContext &ctx, const QuantPlan &plan) : g_(g), ctx_(ctx), plan_(plan) {}
+  Quantizer(Graph &g, PassContext &ctx, const QuantPlan &plan, const std::map<const Node *, InputMoments> &moments)
+      : g_(g), ctx_(ctx), plan_(plan), moments_(moments) {}
 
   bool Run() {
     std::vector<Value *> values;
@@ -137,8 +146,37 @@ private:
     std::vector<double> least = LeastScales(bias, OperandScale(n), channels);
     if (axis < 0 && least.size() > 1)
       least = {*std::max_element(least.begin(), least.end())};
-    QuantizedWeights q = QuantizeWeights(*t, axis, own.weight_bits.value_or(8), least);
+    const int bits = own.weight_bits.value_or(8);
+    QuantizedWeights q = QuantizeWeights(*t, axis, bits, least);
+    const bool has_bias = n.Is("Conv") || (n.Is("Gemm") && (!n.operand(2) || bias));
+    std::vector<double> means;
+    if (const auto m = moments_.find(&n); m != moments_.end() && m->second.rows > 1) {
+      RoundByMoments(n, *t, axis, bits, m->second, !has_bias, &q);
+      for (double sum : m->second.sum)
+        means.push_back(sum / static_cast<double>(m->second.rows));
+    } else {
+      means = MeansFromStatistics(n, ctx_.calibration);
+    }
+    if (has_bias && !means.empty())
+      CorrectBias(n, MeanShift(n, *t, q, means, n.Is("Conv") ? n.attrs().Int("group", 1) : 1));
     SetConstant(n, 1, std::move(q.codes), q.quant);
+  }
+
+  // Adds what rounding took from each channel's mean.
+  void CorrectBias(Node &n, const std::vector<double> &shift) {
+    const Value *const old = n.operand(2);
+    const Tensor *const b = old ? old->constant() : nullptr;
+    const int64_t channels = static_cast<int64_t>(shift.size());
+    if (channels == 0 || (b && b->num_elements() != channels && b->num_elements() != 1))
+      return;
+    Tensor sum = Tensor::Allocate(DType::F32, {channels});
+    for (int64_t c = 0; c < channels; ++c)
+      sum.mutable_data<float>()[c] =
+          static_cast<float>((b ? b->AsDouble(b->num_elements() == 1 ? 0 : c) : 0.0) + shift[c]);
+    const DType dtype = n.operand(0)->type().dtype();
+    Rewriter rw(&n);
+    n.set_operand(2, rw.Constant(dtype == DType::F32 ? sum : ops::ConvertTensor(sum, dtype),
+                                 old ? old->name() + "_corrected" : n.result()->name() + "_bias"));
   }
 
   void SetConstant(Node &n, unsigned i, Tensor codes, const QuantRef &quant) {
@@ -203,6 +241,7 @@ private:
   Graph &g_;
   PassContext &ctx_;
   const QuantPlan &plan_;
+  const std::map<const Node *, InputMoments> &moments_;
   bool changed_ = false;
 };
 
@@ -211,13 +250,21 @@ private:
 StatusOr<bool> QuantizeCalibrated(Module &m, PassContext &ctx) {
   if (!ctx.calibration && ctx.options.quant_config.empty())
     return false;
-  const QuantPlan plan = MakeQuantPlan(m.main(), ctx);
+  QuantPlan plan = MakeQuantPlan(m.main(), ctx);
+  const auto equalised = Equalize(m.main(), plan, ctx);
+  if (!equalised.empty())
+    plan = MakeQuantPlan(m.main(), ctx, equalised);
   for (const auto &[node, why] : plan.kept_float)
     ctx.kept_float.push_back({node->origin(), why});
-  const bool changed = Quantizer(m.main(), ctx, plan).Run();
-  if (changed)
+  std::vector<Node *> matrices;
+  for (Node &n : m.main().nodes())
+    if (plan.integer.count(&n) && IsMatrixOp(n))
+      matrices.push_back(&n);
+  NPUC_ASSIGN_OR_RETURN(const auto moments, CollectMoments(m.main(), matrices, ctx));
+  const bool changed = Quantizer(m.main(), ctx, plan, moments).Run();
+  if (changed || !equalised.empty())
     EraseDeadNodes(m.main());
-  return changed;
+  return changed || !equalised.empty();
 }
 
 } // namespace npuc

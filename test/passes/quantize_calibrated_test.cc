@@ -1,7 +1,10 @@
 // Quantisation of float graphs from ranges. Scales, zero points and results worked out by hand.
 #include <cmath>
 
+#include "compiler/calibration/calibrate.h"
+#include "passes/quantize/equalize.h"
 #include "passes/quantize/parameters.h"
+#include "passes/quantize/round_weights.h"
 #include "test/passes/testing.h"
 
 namespace npuc::testing {
@@ -313,6 +316,135 @@ TEST(QuantizeCalibrated, AdditionInTheOutputStage) {
   EXPECT_EQ(Count(*m, "Fused"), 2) << Text(*m); // and the last convolution with its float result
   EXPECT_EQ(TypeOf(*m, "c"), "none");
   ExpectClose(Eval(*m, {F32({1, 1, 1, 3}, {0.5f, 0.25f, -0.5f})})[0], {0.75, 0.375, 0}, 2e-3);
+}
+
+// Samples of a graph with one input, given outright.
+class GivenSamples : public SampleSource {
+public:
+  explicit GivenSamples(std::vector<Tensor> values) : values_(std::move(values)) {}
+  int64_t size() const override { return static_cast<int64_t>(values_.size()); }
+  std::string name(int64_t sample) const override { return std::to_string(sample); }
+  StatusOr<std::vector<EvalValue>> Read(int64_t sample) const override {
+    return std::vector<EvalValue>{EvalValue(values_[sample])};
+  }
+
+private:
+  std::vector<Tensor> values_;
+};
+
+TEST(RoundWeights, ErrorsCancelWhereInputsGoTogether) {
+  // Two inputs that are always equal: only the sum of their weights matters. In units of the scale (from the third
+  // weight) they are 0.4 and 0.4: nearest gives 0 + 0, half a step off; the second takes up what the first left: 0 + 1.
+  auto m = Load(R"(graph (%x: f32[1,3]) {
+    %w: f32[3,1] = Constant() {value = dense<0.4, 0.4, 127.0>}
+    %y = MatMul(%x, %w)
+    return %y
+  })");
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < 16; ++i)
+    inputs.push_back(
+        F32({1, 3}, {static_cast<float>(i % 5) - 2, static_cast<float>(i % 5) - 2, static_cast<float>(i % 3) - 1}));
+  GivenSamples samples(inputs);
+  Env env;
+  env.ctx.samples = &samples;
+  std::vector<Node *> nodes;
+  for (Node &n : m->main().nodes())
+    if (n.Is("MatMul"))
+      nodes.push_back(&n);
+  auto moments = CollectMoments(m->main(), nodes, env.ctx);
+  ASSERT_TRUE(moments.ok()) << moments.status();
+  ASSERT_EQ(moments->count(nodes[0]), 1u);
+  const Tensor &w = *nodes[0]->operand(1)->constant();
+  QuantizedWeights q = QuantizeWeights(w, 1, 8);
+  EXPECT_EQ(Values(q.codes), (std::vector<double>{0, 0, 127}));
+  RoundByMoments(*nodes[0], w, 1, 8, moments->at(nodes[0]), true, &q);
+  const auto codes = Values(q.codes);
+  EXPECT_EQ(codes[0] + codes[1], 1);
+  EXPECT_EQ(codes[2], 127);
+  // With means of 2 and 2 rounding to 0 + 0 takes 1.6 from the output; 0 + 1 adds 0.4.
+  EXPECT_NEAR(MeanShift(*nodes[0], w, QuantizeWeights(w, 1, 8), {2, 2, 0}, 1)[0], 1.6, 1e-5);
+  EXPECT_NEAR(MeanShift(*nodes[0], w, q, {2, 2, 0}, 1)[0], -0.4, 1e-5);
+}
+
+TEST(RoundWeights, PaddingCountsAsZeros) {
+  // A 1x3 kernel over two ones with one pad on each side: the input vectors are (0, 1, 1) and (1, 1, 0).
+  auto m = Load(R"(graph (%x: f32[1,1,1,2]) {
+    %w: f32[1,1,1,3] = Constant() {value = dense<1.0, 2.0, 3.0>}
+    %y = Conv(%x, %w) {pads = [0, 1, 0, 1]}
+    return %y
+  })");
+  GivenSamples samples({F32({1, 1, 1, 2}, {1, 1})});
+  Env env;
+  env.ctx.samples = &samples;
+  std::vector<Node *> nodes;
+  for (Node &n : m->main().nodes())
+    if (n.Is("Conv"))
+      nodes.push_back(&n);
+  auto moments = CollectMoments(m->main(), nodes, env.ctx);
+  ASSERT_TRUE(moments.ok()) << moments.status();
+  const InputMoments &got = moments->at(nodes[0]);
+  EXPECT_EQ(got.rows, 2);
+  EXPECT_EQ(got.sum, (std::vector<double>{1, 2, 1}));
+  EXPECT_EQ(got.product, (std::vector<double>{1, 1, 0, 0, 2, 1, 0, 0, 1}));
+}
+
+TEST(Equalize, DepthwiseChannelsShareOneRange) {
+  // Channels of 16 and 1 before a depthwise layer, whose weights have a scale each: both become 16, and the output
+  // stays what it was.
+  const char *text = R"(graph (%x: f32[1,1,1,2]) {
+    %w: f32[3,1,1,1] = Constant() {value = dense<16.0, 1.0, 1.0>}
+    %b: f32[3] = Constant() {value = dense<0.0, 0.5, 0.5>}
+    %d: f32[3,1,1,1] = Constant() {value = dense<1.0, 2.0, 4.0>}
+    %v: f32[1,3,1,1] = Constant() {value = dense<1.0, 1.0, 1.0>}
+    %c = Conv(%x, %w, %b)
+    %r = Relu(%c)
+    %y = Conv(%r, %d) {group = 3}
+    %z = Conv(%y, %v)
+    return %z
+  })";
+  auto m = Load(text);
+  auto before = Load(text);
+  Env env;
+  CalibrationTable table;
+  const Tensor x = F32({1, 1, 1, 2}, {1, -1});
+  Interpreter interpreter(m->main());
+  interpreter.set_observer([&](const Value &v, const EvalValue &value) {
+    const Tensor *t = value.tensor();
+    if (t && !v.constant())
+      table[v.name()].Add(0, t->values<float>(), t->dims(), 1);
+  });
+  ASSERT_TRUE(interpreter.Run(std::vector<Tensor>{x}).ok());
+  env.ctx.calibration = &table;
+  const auto ranges = Equalize(m->main(), MakeQuantPlan(m->main(), env.ctx), env.ctx);
+  ASSERT_EQ(ranges.count("r.equalised"), 1u) << Text(*m);
+  EXPECT_NEAR(ranges.at("r.equalised").hi, 16, 1e-5);
+  const Node *first = FindOp(*m, "Conv");
+  // s = 1, 1.5 / 16, 1.5 / 16
+  ExpectClose(*first->operand(1)->constant(), {16, 16 / 1.5, 16 / 1.5}, 1e-4);
+  ExpectClose(*first->operand(2)->constant(), {0, 0.5 * 16 / 1.5, 0.5 * 16 / 1.5}, 1e-4);
+  ExpectSame(Eval(*m, {x})[0], Eval(*before, {x})[0], 1e-5);
+}
+
+TEST(Equalize, BoundsAndOtherReadersForbidIt) {
+  for (const char *middle : {"%r = Clip(%c, _, %six)", "%r = Swish(%c)"}) {
+    SCOPED_TRACE(middle);
+    auto m = Load(std::string(R"(graph (%x: f32[1,1,1,2]) {
+      %six: f32[] = Constant() {value = dense<6.0>}
+      %w: f32[3,1,1,1] = Constant() {value = dense<16.0, 1.0, 1.0>}
+      %v: f32[1,3,1,1] = Constant() {value = dense<1.0, 1.0, 1.0>}
+      %c = Conv(%x, %w)
+      )") + middle +
+                  R"(
+      %y = Conv(%r, %v)
+      return %y
+    })");
+    Env env;
+    CalibrationTable table;
+    for (const char *name : {"x", "c", "r", "y"})
+      table[name].Add(0, std::vector<float>{16, 1, 1}, {1, 3, 1, 1}, 1);
+    env.ctx.calibration = &table;
+    EXPECT_TRUE(Equalize(m->main(), MakeQuantPlan(m->main(), env.ctx), env.ctx).empty());
+  }
 }
 
 } // namespace

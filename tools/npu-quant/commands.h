@@ -32,6 +32,24 @@ struct SelectCommand {
 };
 StatusOr<int> Select(const SelectCommand &command, const cli::Console &console);
 
+struct CompareCommand {
+  CompilerOptions options; // the float model; calib: the inputs to run
+  std::string binary;      // compiled from it
+  std::string html, json;  // json "-": stdout
+  double threshold = 0.99; // cosine below which a tensor is marked
+  bool fake_quant = false;
+};
+StatusOr<int> Compare(const CompareCommand &command, const cli::Console &console);
+
+struct SearchCommand {
+  CompilerOptions options; // the model; --calib: samples, not statistics
+  double target_cosine = 0.999;
+  std::string output; // the quant-config
+  std::string json;   // the table; "-": stdout
+};
+// Exit code 3 when even all layers raised do not reach the target.
+StatusOr<int> Search(const SearchCommand &command, const cli::Console &console);
+
 struct HistogramCommand {
   std::string file;
   std::vector<std::string> tensors; // none: all

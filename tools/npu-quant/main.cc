@@ -59,6 +59,44 @@ int Main(int argc, char **argv) {
   sub->add_option("--list", select.list, "Write the chosen paths there, one a line; -: stdout")->type_name("FILE");
   sub->add_option("--json", select.json, "Write buckets and choice there; -: stdout")->type_name("FILE");
 
+  CompareCommand compare;
+  sub = command("compare", "The float model against the binary's own run, tensor by tensor",
+                [&] { return Compare(compare, console); });
+  sub->add_option("model", compare.options.model, "The ONNX file")->type_name("MODEL.onnx")->required();
+  sub->add_option("binary", compare.binary, "What npuc made of it")->type_name("MODEL.bin")->required();
+  cli::AddRepeatable(*sub, "--input", compare.options.calib,
+                     "What to run: .npy, .npz, .pb, images or a folder; [INPUT=]PATH")
+      ->type_name("PATH")
+      ->required();
+  sub->add_option("--preprocess", compare.options.preprocess, "How an image becomes the input")->type_name("FILE.yaml");
+  cli::AddRepeatable(*sub, "--dim", compare.options.dims, "Fix a symbolic dim, as for npuc")->type_name("NAME=N");
+  cli::AddRepeatable(*sub, "--input-shape", compare.options.input_shapes, "Fix an input's shape, as for npuc")
+      ->type_name("NAME=1x3x224x224");
+  cli::AddRepeatable(*sub, "--bind", compare.options.binds, "Make an input a constant, as for npuc")
+      ->type_name("NAME=VALUE|NAME=@FILE");
+  sub->add_flag("--fake-quant", compare.fake_quant, "Also the model in float with every stored tensor rounded");
+  sub->add_option("--threshold", compare.threshold, "Cosine below which the first tensor is marked")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  sub->add_option("--html", compare.html, "Write a self-contained page with histograms there")->type_name("FILE");
+  sub->add_option("--json", compare.json, "Write the numbers there; -: stdout")->type_name("FILE");
+  sub->add_option("-j", compare.options.jobs, "Threads; default: the machine's processors")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+
+  SearchCommand search;
+  sub = command("search", "Which layers have to leave 8 bits so that the outputs reach a cosine, at the least cost",
+                [&] { return Search(search, console); });
+  AddModelFlags(*sub, search.options);
+  sub->add_option("--calib-method", search.options.calib_method, "minmax, percentile, entropy or mse")
+      ->capture_default_str();
+  sub->add_option("--quant-config", search.options.quant_config, "What to start from")->type_name("FILE.yaml");
+  sub->add_option("--target-cosine", search.target_cosine, "Of the worst output")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  sub->add_option("-o,--output-file", search.output, "The quant-config")->type_name("FILE.yaml")->required();
+  sub->add_option("--json", search.json, "Write the table there; -: stdout")->type_name("FILE");
+
   HistogramCommand histogram;
   sub = command("histogram", "Distributions and ranges from a statistics file",
                 [&] { return Histogram(histogram, console); });

@@ -1,0 +1,42 @@
+// Where 8 bits are too few: which layers a calibrated compilation takes out of them by itself.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/report/report.h"
+#include "compiler/driver/compare.h"
+
+namespace npuc {
+
+// Enough for a binary that nobody looks into: the cosine of each output, and for outputs of one or two elements 1 minus
+// the relative error, on a few calibration samples.
+inline constexpr double kEnoughCosine = 0.995, kEnoughAgreement = 0.96;
+inline constexpr int64_t kProbeSamples = 6;
+
+// The float model's outputs on a few samples, and how far a binary is from them.
+class AccuracyProbe {
+public:
+  static StatusOr<std::unique_ptr<AccuracyProbe>> Make(const CompilerOptions &options, const SampleSet &samples,
+                                                       DiagnosticEngine &diagnostics);
+  struct Result {
+    double lack = 0; // of the worst output: how much of (1 - enough) it exceeds; at most 1 is enough
+    double agreement = 1;
+    std::string output;
+  };
+  StatusOr<Result> Measure(const container::ModelFile &file, const CompilerOptions &options) const;
+
+private:
+  struct Sample {
+    std::vector<EvalValue> inputs, want;
+  };
+  std::vector<Sample> samples_;
+};
+
+// Node ids of the layers to raise, in growing sets: those with the fewest cycles first, until `share` of the cycles of
+// all integer matrix layers. Depthwise layers and heads are cheap, and are what suffers.
+std::vector<std::string> CheapLayers(const report::Report &report, double share);
+inline constexpr double kRaiseShares[] = {0.04, 0.1, 0.2};
+
+} // namespace npuc
