@@ -277,23 +277,33 @@ Status RaiseWhereNeeded(const CompilerOptions &options, Kept &kept, Compilation 
     return OkStatus();
   NPUC_ASSIGN_OR_RETURN(const Target target, Target::FromNameOrFile(options.target));
   const Precision precision = target.HasFloat() ? Precision::Fp16 : Precision::Int16;
+  NPUC_ASSIGN_OR_RETURN(const auto ranked,
+                        RankLayers(options, *kept.calibration.samples, c.file, c.report, diagnostics));
   std::map<std::string, Precision> best;
   double least = alone.lack;
   AccuracyProbe::Result reached = alone;
-  for (double share : kRaiseShares) {
+  // The shortest list that is enough, by bisection; first whether the whole is.
+  size_t lo = 0, hi = ranked.size();
+  for (size_t count = hi; hi > lo && count > lo; count = lo + (hi - lo) / 2) {
     kept.raised.clear();
-    for (const std::string &id : CheapLayers(c.report, share))
-      kept.raised[id] = precision;
+    for (size_t i = 0; i < count; ++i)
+      for (const std::string &id : ranked[i])
+        kept.raised[id] = precision;
     DiagnosticEngine quiet;
     NPUC_ASSIGN_OR_RETURN(const Compilation tried, CompileChanged(options, nullptr, {}, kept, quiet, progress));
     NPUC_ASSIGN_OR_RETURN(const AccuracyProbe::Result r, probe->Measure(tried.file, options));
-    if (r.lack < 0.8 * least) { // worth its cycles
-      least = r.lack;
+    const bool enough = r.lack <= 1;
+    if (enough || r.lack < 0.8 * least) { // worth its cycles
+      least = std::max(r.lack, 1.0);
       best = kept.raised;
       reached = r;
     }
-    if (r.lack <= 1)
+    if (enough)
+      hi = count;
+    else if (count == ranked.size())
       break;
+    else
+      lo = count;
   }
   kept.raised = best;
   if (best.empty())

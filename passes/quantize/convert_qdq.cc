@@ -30,6 +30,7 @@
 
 #include "passes/fuse/output_stage.h"
 #include "passes/quantize/quant_rewrite.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace npuc {
 namespace {
@@ -99,6 +100,10 @@ private:
       with = r->result();
       rw.ReplaceNode(&n, {with});
       return true;
+    }
+    if (sunk_.contains(with)) { // it has no name of its own
+      TakeName(*n.result(), *with);
+      sunk_.erase(with);
     }
     Rewriter(&n).ReplaceNode(&n, {with});
     return true;
@@ -205,6 +210,8 @@ private:
       return false;
     }
     llvm::SmallVector<Value *, 2> with;
+    for (unsigned i = 0; i < n.num_results(); ++i)
+      sunk_.insert(made->result(i));
     for (unsigned i = 0; i < n.num_results(); ++i)
       with.push_back(rw.Create("Dequantize", {made->result(i)}, {}, {n.result(i)->type()}, {}, "npuc")->result());
     rw.ReplaceNode(&n, with);
@@ -408,6 +415,7 @@ private:
   }
 
   PassContext &ctx_;
+  llvm::DenseSet<Value *> sunk_; // integers that a moved Dequantize left behind
   bool changed_ = false;
 };
 

@@ -200,5 +200,49 @@ TEST_F(NpuQuant, WrongUsageIsTwo) {
   EXPECT_EQ(Run({"--help"}).code, 0);
 }
 
+TEST_F(NpuQuant, CompareHoldsTheBinaryAgainstTheFloatModel) {
+  ASSERT_EQ(RunTool("npuc", {kDigits, "-o", "m.bin", "--calib", kSamples, "--no-report", "-q"}, dir_).code, 0);
+  const Outcome o = Run({"compare", kDigits, "m.bin", "--input", kFolder + "sample.npy", "--json", "c.json", "--html",
+                         "c.html", "--fake-quant"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("isolated"), std::string::npos) << o.out;
+  EXPECT_NE(ReadAll(dir_ / "c.html").find("<svg"), std::string::npos);
+  auto json = ParseJson(ReadAll(dir_ / "c.json"), "c.json");
+  ASSERT_TRUE(json.ok());
+  const auto *rows = json->getAsObject()->getArray("tensors");
+  ASSERT_GT(rows->size(), 4u);
+  int quantised = 0;
+  for (const auto &row : *rows) {
+    const auto *r = row.getAsObject();
+    EXPECT_GT(r->getObject("accumulated")->getNumber("cosine").value(), 0.99);
+    if (r->getString("stored") == "u8") {
+      ++quantised;
+      // Half a step of 255, and weights of 8 bits: far from nothing, and not nothing.
+      EXPECT_LT(r->getObject("isolated")->getNumber("cosine").value(), 1);
+      EXPECT_GT(r->getObject("isolated")->getNumber("cosine").value(), 0.99);
+    }
+  }
+  EXPECT_GT(quantised, 2);
+  // The first tensor below the threshold is marked.
+  const Outcome marked = Run({"compare", kDigits, "m.bin", "--input", kFolder + "sample.npy", "--threshold", "1"});
+  EXPECT_NE(marked.out.find("<- the first below"), std::string::npos) << marked.out;
+  ExpectRefused({"compare", kDigits, "nowhere.bin", "--input", kSamples}, "E0101", "nowhere.bin");
+}
+
+TEST_F(NpuQuant, SearchWritesWhatNpucTakes) {
+  const Outcome o =
+      Run({"search", kDigits, "--calib", kSamples, "--target-cosine", "0.9999", "-o", "q.yaml", "--json", "s.json"});
+  ASSERT_EQ(o.code, 0) << o.err << o.out;
+  auto json = ParseJson(ReadAll(dir_ / "s.json"), "s.json");
+  ASSERT_TRUE(json.ok());
+  EXPECT_GE(json->getAsObject()->getNumber("cosine").value(), 0.9999);
+  EXPECT_GE(json->getAsObject()->getNumber("cosine").value(), json->getAsObject()->getNumber("cosine_int8").value());
+  EXPECT_EQ(RunTool("npuc", {kDigits, "-o", "m.bin", "--calib", kSamples, "--quant-config", "q.yaml", "-q"}, dir_).code,
+            0);
+  EXPECT_FALSE(fs::exists(dir_ / "q.yaml.trial"));
+  // A float binary is not the float model to the last bit.
+  EXPECT_EQ(Run({"search", kDigits, "--calib", kSamples, "--target-cosine", "1", "-o", "q.yaml", "-q"}).code, 3);
+}
+
 } // namespace
 } // namespace npuc::e2e

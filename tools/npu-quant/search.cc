@@ -17,12 +17,12 @@
 
 #include "compiler/driver/compare.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/simulate.h"
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/json.h"
 #include "compiler/support/thread_pool.h"
 #include "runtime_stub/model.h"
 #include "tools/npu-quant/commands.h"
-#include "tools/npu-quant/simulate.h"
 
 namespace npuc::quant {
 namespace {

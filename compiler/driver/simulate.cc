@@ -1,4 +1,4 @@
-#include "tools/npu-quant/simulate.h"
+#include "compiler/driver/simulate.h"
 
 #include <algorithm>
 #include <set>
@@ -8,7 +8,7 @@
 #include "passes/quantize/parameters.h"
 #include "passes/quantize/quant_rewrite.h"
 
-namespace npuc::quant {
+namespace npuc {
 namespace {
 
 Tensor FakeQuantised(const Tensor &t, const Type &type) {
@@ -181,4 +181,4 @@ std::optional<Tensor> Simulator::Of(const Value *v, const Tensors &known, bool t
   return memo_[v] = *(*r)[v->index()].tensor();
 }
 
-} // namespace npuc::quant
+} // namespace npuc

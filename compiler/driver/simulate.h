@@ -12,10 +12,8 @@
 #include "compiler/types/tensor.h"
 
 namespace npuc {
-class ThreadPool;
-}
 
-namespace npuc::quant {
+class ThreadPool;
 
 using Tensors = std::map<std::string, Tensor>; // by ONNX name
 
@@ -51,4 +49,4 @@ private:
   int budget_ = 0;
 };
 
-} // namespace npuc::quant
+} // namespace npuc
