@@ -58,7 +58,7 @@ struct Quant {
               X(Sin, sin) X(Cos, cos) X(Erf, erf) X(Tanh, tanh) X(Sigmoid, sigmoid)                                    \
                   X(Gelu, gelu) /* erf form */ X(GeluTanh, gelu) X(Silu, sigmoid) /* a * sigmoid(imm0 * a) */          \
       X(HardSigmoid, clamp) /* min(max(imm0 * a + imm1, 0), 1) */ X(HardSwish,                                         \
-                                                                    clamp) /* a * min(max(a/6 + 0.5, 0), 1) */         \
+                                                                    clamp) /* a * min(max(a * f32(1/6) + 0.5, 0), 1) */         \
       X(Elu, exp) /* a < 0 ? imm0 * (exp(a) - 1) : a */ X(Selu, exp) /* imm1 * (a < 0 ? imm0*(exp(a)-1) : a) */ X(     \
           Celu, exp) X(Softplus, log) X(Softsign, div) X(Mish, tanh) X(ThresholdedRelu, clamp) /* a > imm0 ? a : 0 */  \
       X(Cast, cast) X(Quantise, quantise) X(Dequantise, dequantise) X(Requantise, requantise) X(IsNaN, compare)
@@ -134,7 +134,7 @@ struct StageOperand {
   }
 };
 
-// Weights (in SRAM), padded with the channel's zero point to whole oc and c2 blocks:
+// Weights (in SRAM), padded to whole oc and c2 blocks (lanes that no output sees):
 //   Dense:     [OC/oc][IC/c2][KH][KW][c2][oc];   Grouped: that for each group in turn,
 //   [G][OCg/oc][ICg/c2][KH][KW][c2][oc] Depthwise: [C/oc][KH][KW][oc]                 c2 = target c2 of x's dtype; i4:
 //   two per byte, low nibble first
