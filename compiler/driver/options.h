@@ -22,7 +22,7 @@ struct CompilerOptions {
 
   // Quantisation.
   std::vector<std::string> calib; // PATH, or input=PATH
-  std::string calib_method = "minmax", quant_config, preprocess;
+  std::string calib_method = "mse", quant_config, preprocess;
 
   // Shapes, values and the part of the model.
   std::vector<std::string> dims, input_shapes, binds, inputs, outputs;

@@ -163,7 +163,7 @@ TEST_F(Options, TheCommandHasNoFoldersAndNoJobs) {
   o.binds = {"w=@/data/w.npy"};
   o.calib = {"x=/data/set"};
   EXPECT_EQ(CanonicalCommand(o),
-            "npuc 'my model.onnx' --target mine.yaml --precision auto --calib x=set --calib-method minmax "
+            "npuc 'my model.onnx' --target mine.yaml --precision auto --calib x=set --calib-method mse "
             "--bind w=@w.npy --io float -O2 --max-fusion-chain 5");
 }
 

@@ -70,7 +70,7 @@ void AddCompilerFlags(CLI::App &app, CompilerOptions &o) {
                      "Samples: .npy, .npz, .pb, images or a folder; [INPUT=]PATH; or statistics of npu-quant calibrate")
       ->type_name("PATH")
       ->group(quant);
-  app.add_option("--calib-method", o.calib_method, "minmax, moving-average, percentile, entropy or mse")
+  app.add_option("--calib-method", o.calib_method, "minmax, moving-average, percentile, entropy or mse (default)")
       ->type_name("M")
       ->check(CLI::IsMember({"minmax", "moving-average", "percentile", "entropy", "mse"}))
       ->group(quant);
