@@ -6,6 +6,7 @@
 //   fixed-shape    gives free dims an example's extents; the host's time for free shapes is not known, so the gain is 0
 //   pad-channels   an image input of 2 or 3 channels gets 4 or 16
 //   hard-swish     x * sigmoid(x) becomes HardSwish
+//   int8           what computes in f16 is quantised, between integer layers or everywhere
 //   sram           the least SRAM, of a few steps up to 4 times, that brings half of what ample SRAM brings
 //
 // Cost: up to ten compilations, each about as long as the first without its advice.
@@ -45,6 +46,7 @@ public:
       CutTheTail();
     PadChannels();
     ReplaceSwish();
+    Quantise();
     FitSram();
     auto by_gain = [](const Advice &a, const Advice &b) {
       // Nodes of free shape that come to the NPU: the host's time for them is not known, and is most of it.
@@ -97,8 +99,11 @@ private:
         const Extent &e = input.shape[i];
         const bool fixed = e.symbol.empty() && e.value > 0;
         free = free || !fixed;
-        // Pictures are often 224 high and wide; of what else nothing is known.
-        const int64_t example = input.shape.size() == 4 && i >= 2 ? 224 : i == 0 ? 1 : 64;
+        // Pictures are often 224 high and wide; of what else nothing is known. Few channels at the end: channels last.
+        const Extent &last = input.shape.back();
+        const size_t height = last.symbol.empty() && last.value > 0 && last.value <= 4 ? 1 : 2;
+        const bool side = input.shape.size() == 4 && (i == height || i == height + 1);
+        const int64_t example = side ? 224 : i == 0 ? 1 : 64;
         shape += fmt::format("{}{}", i ? "x" : "", fixed ? e.value : example);
       }
       if (free)
@@ -197,6 +202,36 @@ private:
             "x * sigmoid(x) costs passes of the output stage on this target; HardSwish is cheaper (other values: "
             "train or tune again)",
             "replace SiLU by HardSwish in the model", then->report);
+    (Pays(a.predicted_gain_cycles) ? r_.advice : r_.tried).push_back(std::move(a));
+  }
+
+  void Quantise() {
+    if (!target_.Supports(DType::F16) || !target_.Supports(DType::I8))
+      return;
+    int64_t floats = 0;
+    const NodeRow *first = nullptr;
+    for (const NodeRow &n : r_.nodes)
+      if (n.verdict == "npu" && n.precision == "f16" && n.macs > 0) {
+        ++floats;
+        first = first ? first : &n;
+      }
+    if (!first)
+      return;
+    WhatIf change;
+    change.int8 = true;
+    auto then = Try(change);
+    if (!then || then->report.quantization.nodes_int8 <= r_.quantization.nodes_int8)
+      return;
+    const bool between = r_.quantization.nodes_int8 > 0;
+    Advice a =
+        Row("int8", first->id,
+            between ? fmt::format("{} with MACs stay{} f16 among int8 ones; quantised too (samples of real input "
+                                  "give the ranges), they run at the integer rate",
+                                  Plural(size_t(floats), "node"), floats == 1 ? "s" : "")
+                    : fmt::format("{} with MACs compute{} in f16; quantised to 8 bits (samples of real input give "
+                                  "the ranges), they run at the integer rate",
+                                  Plural(size_t(floats), "node"), floats == 1 ? "s" : ""),
+            then->command + " --calib SAMPLES", then->report);
     (Pays(a.predicted_gain_cycles) ? r_.advice : r_.tried).push_back(std::move(a));
   }
 

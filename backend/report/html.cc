@@ -288,7 +288,7 @@ void Page::Fallbacks() {
           "td></tr>\n",
           i, Escaped(r.nodes[i].id), Escaped(r.nodes[i].op), Escaped(reason.rule), Escaped(reason.message),
           Escaped(reason.limit), Escaped(reason.actual), Escaped(reason.help));
-  Add("</tbody></table></div>\n<details{}><summary>{} host steps, estimated</summary><ul>\n",
+  Add("</tbody></table></div>\n<details{}><summary>Host steps ({}), estimated</summary><ul>\n",
       r.performance.host_steps.size() <= 5 ? " open" : "", r.performance.host_steps.size());
   for (const HostStepRow &h : r.performance.host_steps)
     Add("<li>{:.1f} us: {} nodes, {} MACs, {} moved; first node <code>{}</code></li>\n", h.estimated_us, h.nodes.size(),

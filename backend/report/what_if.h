@@ -16,6 +16,7 @@ struct WhatIf {
   std::vector<std::string> outputs;      // instead of the present --output
   std::vector<std::string> input_shapes; // besides the present ones
   int64_t sram_bytes = 0;                // of the target
+  bool int8 = false;                     // float parts are quantised, with ranges that are as good as any for timing
   std::function<bool(Module &)> edit;    // of the imported module; false: there was nothing to change
 };
 struct Answer {

@@ -150,6 +150,26 @@ struct Kept {
   std::shared_ptr<std::map<uint64_t, Tensor>> copies = std::make_shared<std::map<uint64_t, Tensor>>(); // ImportOptions
 };
 
+// A range for each value that could be quantised: what integers cost does not depend on which.
+CalibrationTable AnyRanges(const Graph &g) {
+  CalibrationTable table;
+  auto add = [&](const Value *v) {
+    if (!v->type().is_tensor() || !IsFloat(v->type().dtype()))
+      return;
+    TensorStatistics &t = table[v->name()];
+    t.count = 2;
+    t.min = -4;
+    t.max = 4;
+    t.samples = {{0, -4, 4}};
+  };
+  for (unsigned i = 0; i < g.num_inputs(); ++i)
+    add(g.input(i));
+  for (const Node &n : g.nodes())
+    for (unsigned i = 0; i < n.num_results(); ++i)
+      add(n.result(i));
+  return table;
+}
+
 // One compilation, changed as `change` says (null: as it is).
 StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const report::WhatIf *change,
                                      const report::TryFn &try_change, Kept &kept, DiagnosticEngine &diagnostics,
@@ -187,6 +207,10 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
       own = precision;
   ctx.threads = &threads;
   ctx.estimate_only = change != nullptr;
+  const bool int8 = change && change->int8;
+  CalibrationTable any_ranges;
+  if (int8)
+    ctx.options.have_samples = true;
   ctx.npu = &lower::ReferenceNpuOps();
   ctx.rewrite_limit = options.rewrite_limit;
   std::vector<PassRecord> records;
@@ -194,7 +218,7 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
 
   // The yardstick is what the model asks for after shape inference, constant folding and dead code: after the first
   // stages, before anything that is ours.
-  const report::WorkView view{FloatView(options.precision, !options.calib.empty())};
+  const report::WorkView view{FloatView(options.precision, ctx.options.have_samples)};
   report::ModelWork work;
   std::vector<report::CheckRow> checklist;
   bool analyzed = false;
@@ -205,6 +229,10 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
       if (!change)
         checklist = report::ChecklistOf(m, target);
       analyzed = true;
+    }
+    if (stage == calibrated && int8) {
+      any_ranges = AnyRanges(m.main());
+      ctx.calibration = &any_ranges;
     }
     if (stage == calibrated && !options.calib.empty() && IsInteger(options.precision, true)) {
       if (!kept.calibrated) {

@@ -11,6 +11,7 @@
 
 #include "backend/report/json.h"
 #include "compiler/support/json.h"
+#include "compiler/support/npy.h"
 #include "compiler/target/target.h"
 #include "test/e2e/run_tool.h"
 #include "test/onnx/model_builder.h"
@@ -129,6 +130,34 @@ TEST_F(Advised, PaddedChannels) {
   ASSERT_EQ(padded, 1);
   const Report after = Compile({Write("padded.onnx", m.SerializeAsString())});
   EXPECT_EQ(after.inputs[0].shape[1].value, 4);
+  ExpectAsPredicted(before, after, *a);
+}
+
+TEST_F(Advised, Quantisation) {
+  const fs::path path = SharedModel("kws-micro-fp32.onnx");
+  if (path.empty())
+    GTEST_SKIP() << "the shared models are not there";
+  const Report before = Compile({path.string()});
+  const Advice *a = Find(before, "int8");
+  ASSERT_TRUE(a);
+  EXPECT_GT(a->predicted_gain_cycles, 0);
+  EXPECT_EQ(a->apply, "npuc kws-micro-fp32.onnx --calib SAMPLES");
+  // Ranges of real samples cost what any ranges cost.
+  ASSERT_EQ(before.inputs.size(), 1u);
+  std::vector<int64_t> dims;
+  int64_t count = 1;
+  for (const auto &e : before.inputs[0].shape) {
+    dims.push_back(e.value);
+    count *= e.value;
+  }
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = float(i % 23) / 23 - 0.5f;
+  ASSERT_TRUE(WriteNpy((dir_ / "x.npy").string(), "<f4", dims,
+                       {reinterpret_cast<const uint8_t *>(values.data()), values.size() * 4})
+                  .ok());
+  const Report after = Compile({path.string(), "--calib", "x.npy"});
+  EXPECT_GT(after.quantization.nodes_int8, 0);
   ExpectAsPredicted(before, after, *a);
 }
 
