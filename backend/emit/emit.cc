@@ -1,8 +1,8 @@
 // The recipe:
 //
-//   outputs get memory of their own -> tile -> SRAM addresses, segment by segment (where fragments don't fit, the
-//   layers there plan with less, and again) -> arena and const addresses -> substitute -> waits -> host steps -> model
-//   file
+//   outputs get memory of their own -> layers in stripes of rows -> tile -> SRAM addresses, segment by segment (where
+//   fragments don't fit, the layers there plan with less, and again) -> arena and const addresses -> substitute ->
+//   waits -> host steps -> model file
 //
 // Waits: commands in program order define the result; a command must wait, on each other engine, for the last command
 // before it whose bytes meet its own (one of the two writing). verify/hazards.h finds that from exact byte sets and
@@ -106,7 +106,7 @@ bool PlaceSram(Addressed &a, const Target &target, bool run_ahead, int attempt, 
     for (size_t b = 0; b < plan.offsets.size(); ++b)
       if (plan.offsets[b] >= 0)
         a.address[b] = {Region::Sram, 0, plan.offsets[b]};
-    auto position = [&](int64_t command) { return a.program.layers[segment->commands[command].layer].position; };
+    auto position = [&](int64_t command) { return size_t{segment->positions[command]}; };
     for (const SramPlan::Misfit &m : plan.misfits)
       for (size_t p = position(m.first), last = position(m.last); !plan.fits && p <= last; ++p)
         beyond[p] = std::max(beyond[p], m.bytes);
@@ -122,6 +122,13 @@ bool PlaceSram(Addressed &a, const Target &target, bool run_ahead, int attempt, 
 StatusOr<Addressed> PlaceAll(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options) {
   constexpr int kAttempts = 32;
   tile::TileOptions tiling;
+  tile::RowParts parts;
+  if (options.opt_level > 0)
+    parts = tile::SplitRows(m, npu, target, [&](const Node &n) {
+      // The user's tiles are of whole layers.
+      return llvm::any_of(n.origin(), [&](OriginId o) { return options.tiles.count(m.onnx_nodes()[o].id) != 0; });
+    });
+  tiling.parts = &parts;
   tiling.keep_on_chip = options.opt_level > 0;
   tiling.tiles = options.tiles;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -207,7 +214,7 @@ StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, co
     c.op = l.op;
     c.origins.assign(l.origin.begin(), l.origin.end());
     file.layers.push_back(std::move(c));
-    r.layers.push_back({l.node, l.tiles, 0});
+    r.layers.push_back({l.node, l.tiles, 0, l.ifm, l.ofm});
   }
 
   // --- steps ---

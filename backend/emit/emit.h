@@ -26,6 +26,7 @@ struct LayerInfo {
   const Node *node = nullptr; // the IR node (may be a Fused); lives as long as the Module
   int64_t tiles = 0;          // compute commands
   int64_t commands = 0;
+  Dims ifm, ofm; // of the whole layer where `node` computes some of its rows; else empty
 };
 
 struct HostStepInfo {
@@ -40,7 +41,7 @@ struct EmitResult {
   int64_t sram_peak = 0;                   // bytes
 };
 
-// Changes the module only by MakeOutputsOwn. Errors: with node context.
+// Changes the module by MakeOutputsOwn and SplitRows. Errors: with node context.
 StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, const EmitOptions &options);
 
 } // namespace npuc::emit

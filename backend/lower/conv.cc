@@ -121,6 +121,19 @@ int64_t MergedGroups(int64_t groups, int64_t ic, int64_t oc, int64_t taps, const
 
 } // namespace
 
+void MergeGroups(MxuProblem &p, WeightSource &w, const Target &t) {
+  if (p.mode != isa::ConvMode::Grouped || IsFloat(p.x))
+    return;
+  const int64_t merged = MergedGroups(p.groups, p.ic, p.oc, p.kh * p.kw, t);
+  if (merged == p.groups)
+    return;
+  w.merged_oc = p.oc / p.groups;
+  w.merged_ic = p.ic / p.groups;
+  p.groups = merged;
+  if (merged == 1)
+    p.mode = isa::ConvMode::Dense;
+}
+
 void CheckWeights(const Node &n, const CheckContext &ctx, const Value *w, int channel_axis, const RuleDoc &weights,
                   const RuleDoc &axis, RuleReport &report) {
   const bool quantized = n.operand(0)->type().is_quantized();
@@ -219,16 +232,8 @@ Status LowerConv(const Node &n, LowerContext &ctx) {
   const int64_t icg = ws[1].value();
   WeightSource source{*w->constant(), 0, icg * p.kh * p.kw, p.kh * p.kw, p.kw, 1};
   const bool steps = NeedsSteps(g, ctx.target());
-  if (p.mode == isa::ConvMode::Grouped && !steps) {
-    const int64_t merged = IsFloat(p.x) ? p.groups : MergedGroups(p.groups, p.ic, p.oc, p.kh * p.kw, ctx.target());
-    if (merged != p.groups) {
-      source.merged_oc = p.oc / p.groups;
-      source.merged_ic = p.ic / p.groups;
-      p.groups = merged;
-      if (merged == 1)
-        p.mode = isa::ConvMode::Dense;
-    }
-  }
+  if (!steps)
+    MergeGroups(p, source, ctx.target());
   p.uniform_weight = UniformWeight(source);
   ChannelData data = ChannelDataOf(conv, stage, x, w, b, p.oc);
   p.acc = ProveAccumulator(p, source, data);

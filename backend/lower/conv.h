@@ -19,6 +19,10 @@ void CheckWeights(const Node &n, const CheckContext &ctx, const Value *w, int ch
                   const RuleDoc &axis, RuleReport &report);
 void CheckBias(const Node &n, const CheckContext &ctx, const Value *b, const RuleDoc &rule, RuleReport &report);
 
+// Small groups of an integer convolution become fewer, larger ones with zero weights between them, where the array is
+// faster so. Exact: a zero weight adds nothing. (Floats stay: zero times infinity does.)
+void MergeGroups(MxuProblem &p, WeightSource &w, const Target &t);
+
 void FillTypes(MxuProblem &p, const Value *x, const Value *w, const Stage &stage);
 void FillStageCost(MxuProblem &p, const Stage &stage, const LowerContext &ctx);
 // Scales, zero points and bias of an anchor with constant weights.

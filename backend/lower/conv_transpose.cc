@@ -395,6 +395,7 @@ private:
     p.ifm_on_chip = ctx_.OnChip(p.in);
     p.ofm_on_chip = ctx_.OnChip(p.result);
     FillStageCost(p, stage, ctx_);
+    MergeGroups(p, source, ctx_.target());
     p.acc = ProveAccumulator(p, source, data_);
     p.uniform_weight = UniformWeight(source);
     if (auto tile = ctx_.AskTile()) // a phase has every stride-th row and column

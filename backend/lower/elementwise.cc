@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/lower/elementwise.h"
+
 #include "backend/lower/blocks.h"
 #include "backend/lower/broadcast.h"
 #include "backend/lower/rules.h"
@@ -33,11 +35,7 @@ const RuleDoc kCast{"cast-types", "the cast must be between f32, f16, i8, u8, i3
                     "cast on the host, or export with other types"};
 const RuleDoc kPredicate{"predicate-types", "conditions must be bool, data float", "cast the operands to float"};
 
-struct Spec {
-  ElemFn fn;
-  unsigned operands; // data operands
-  float imm0 = 0, imm1 = 0;
-};
+using Spec = ElementwiseSpec;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -100,7 +98,10 @@ constexpr NamedFn kPlain[] = {
     {"Not", ElemFn::Not, 1},
 };
 
-std::optional<Spec> SpecOf(const Node &n) {
+} // namespace
+
+std::optional<ElementwiseSpec> ElementwiseSpecOf(const Node &n,
+                                                 llvm::function_ref<const Value *(const Value *)> resolve) {
   const std::string_view name = n.op().name;
   const AttributeList &a = n.attrs();
   if (n.op().domain == "npuc") {
@@ -128,7 +129,7 @@ std::optional<Spec> SpecOf(const Node &n) {
     for (unsigned i = 1; i < 3; ++i) {
       if (!n.operand(i))
         continue;
-      const std::optional<float> v = Scalar(n.operand(i));
+      const std::optional<float> v = Scalar(resolve(n.operand(i)));
       if (!v)
         return std::nullopt;
       (i == 1 ? s.imm0 : s.imm1) = *v;
@@ -154,6 +155,8 @@ std::optional<Spec> SpecOf(const Node &n) {
     return Spec{ElemFn::ThresholdedRelu, 1, a.Float("alpha", 1.0f)};
   return std::nullopt;
 }
+
+namespace {
 
 bool IsPredicate(ElemFn f) {
   return f == ElemFn::Equal || f == ElemFn::Less || f == ElemFn::LessEqual || f == ElemFn::Greater ||
@@ -188,7 +191,7 @@ class ElementwiseOp : public LoweredOp {
 public:
   void Check(const Node &n, const CheckContext &ctx, std::vector<Violation> *out) const override {
     RuleReport report(out);
-    const std::optional<Spec> s = SpecOf(n);
+    const std::optional<Spec> s = ElementwiseSpecOf(n);
     if (!report.Require(s.has_value(), kParameters, "scalar constants", "computed ones"))
       return;
     if (!report.Require(n.num_operands() <= 3 && (s->operands == n.num_operands() || s->operands == 1), kVariadic,
@@ -215,7 +218,7 @@ public:
   std::vector<RuleDoc> rules() const override { return {kBroadcast, kVariadic, kParameters, kCast, kPredicate}; }
 
   Status Lower(const Node &n, LowerContext &ctx) const override {
-    const Spec s = *SpecOf(n);
+    const Spec s = *ElementwiseSpecOf(n);
     if (const std::optional<unsigned> x = LutOperand(n, s))
       return LowerLut(n, *x, ctx);
     const View out = ctx.ViewOf(n.result());

@@ -430,19 +430,22 @@ Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, P
       p.shared && p.shared->made && p.shared->chunk == tiles.chunk && p.shared->slice_ic == tiles.slice_ic;
   const program::BufferId constant =
       reuse ? p.shared->buffer
-            : ctx.AddConst(layout->bytes, p.name + "/weights", [layout, p, tiles, weights, table](uint8_t *dst) {
-                if (p.uniform_weight)
-                  for (int64_t at = 0, size = ByteSize(p.w); at < LowerContext::kPatternBytes; at += size)
-                    std::memcpy(dst + at, &*p.uniform_weight, size);
-                for (const auto &piece : layout->chunks) {
-                  for (size_t s = 0; s < (p.uniform_weight ? 0 : piece.slice_offset.size()); ++s) {
-                    const int64_t ic0 = static_cast<int64_t>(s) * tiles.slice_ic;
-                    weights(piece.oc0, piece.noc, ic0, std::min(tiles.slice_ic, p.group_ic() - ic0),
-                            dst + piece.slice_offset[s]);
-                  }
-                  table(piece.oc0, piece.noc, dst + piece.table_offset);
-                }
-              });
+            : ctx.AddConst(
+                  layout->bytes, p.name + "/weights",
+                  [layout, p, tiles, weights, table](uint8_t *dst) {
+                    if (p.uniform_weight)
+                      for (int64_t at = 0, size = ByteSize(p.w); at < LowerContext::kPatternBytes; at += size)
+                        std::memcpy(dst + at, &*p.uniform_weight, size);
+                    for (const auto &piece : layout->chunks) {
+                      for (size_t s = 0; s < (p.uniform_weight ? 0 : piece.slice_offset.size()); ++s) {
+                        const int64_t ic0 = static_cast<int64_t>(s) * tiles.slice_ic;
+                        weights(piece.oc0, piece.noc, ic0, std::min(tiles.slice_ic, p.group_ic() - ic0),
+                                dst + piece.slice_offset[s]);
+                      }
+                      table(piece.oc0, piece.noc, dst + piece.table_offset);
+                    }
+                  },
+                  std::pair(tiles.chunk, tiles.slice_ic));
   if (p.shared)
     *p.shared = {true, tiles.chunk, tiles.slice_ic, constant};
 

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "backend/lower/broadcast.h"
+#include "backend/lower/elementwise.h"
 #include "compiler/ir/graph.h"
 #include "compiler/support/status.h"
 
@@ -26,68 +27,40 @@ using isa::MicroOp;
 
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
-// Unary activations that are one Act (or Clamp) micro-operation. Parameters from the node's attributes.
-// `resolve` leads from a body's input to the value outside.
+// Unary activations that are one Act (or Clamp) micro-operation. `resolve` leads from a body's input to the value
+// outside.
 template <class Resolve> std::optional<MicroOp> UnaryMicroOp(const Node &n, Resolve resolve) {
-  if (!n.op().domain.empty() && n.op().domain != "npuc")
+  if (!n.op().domain.empty())
+    return std::nullopt;
+  const std::optional<ElementwiseSpec> spec = ElementwiseSpecOf(n, resolve);
+  if (!spec || spec->operands != 1)
     return std::nullopt;
   MicroOp op;
-  op.kind = MicroKind::Act;
-  const std::string_view name = n.op().name;
-  const AttributeList &a = n.attrs();
-  if (name == "Relu") {
-    op.kind = MicroKind::Clamp;
-    op.a = 0;
-    op.b = kInf;
-  } else if (name == "Clip") {
-    op.kind = MicroKind::Clamp;
-    op.a = -kInf;
-    op.b = kInf;
-    for (unsigned i = 1; i < 3; ++i) {
-      if (!n.operand(i))
-        continue;
-      const Tensor *t = resolve(n.operand(i))->constant();
-      if (!t || t->num_elements() != 1)
-        return std::nullopt;
-      (i == 1 ? op.a : op.b) = static_cast<float>(t->AsDouble(0));
-    }
-  } else if (name == "LeakyRelu") {
-    op.fn = ElemFn::LeakyRelu;
-    op.a = a.Float("alpha", 0.01f);
-  } else if (name == "Sigmoid") {
-    op.fn = ElemFn::Sigmoid;
-  } else if (name == "Tanh") {
-    op.fn = ElemFn::Tanh;
-  } else if (name == "HardSwish") {
-    op.fn = ElemFn::HardSwish;
-  } else if (name == "HardSigmoid") {
-    op.fn = ElemFn::HardSigmoid;
-    op.a = a.Float("alpha", 0.2f);
-    op.b = a.Float("beta", 0.5f);
-  } else if (name == "Swish") {
-    op.fn = ElemFn::Silu;
-    op.a = a.Float("alpha", 1.0f);
-  } else if (name == "Gelu") {
-    op.fn = a.String("approximate", "none") == "tanh" ? ElemFn::GeluTanh : ElemFn::Gelu;
-  } else if (name == "Elu") {
-    op.fn = ElemFn::Elu;
-    op.a = a.Float("alpha", 1.0f);
-  } else if (name == "Abs") {
-    op.fn = ElemFn::Abs;
-  } else if (name == "Exp") {
-    op.fn = ElemFn::Exp;
-  } else if (name == "Neg") {
-    op.fn = ElemFn::Neg;
-  } else if (name == "Softplus") {
-    op.fn = ElemFn::Softplus;
-  } else if (name == "Mish") {
-    op.fn = ElemFn::Mish;
-  } else {
+  op.kind = spec->fn == ElemFn::Clamp ? MicroKind::Clamp : MicroKind::Act;
+  op.a = spec->imm0;
+  op.b = spec->imm1;
+  switch (spec->fn) {
+  case ElemFn::Clamp:
+    return op;
+  case ElemFn::LeakyRelu:
+  case ElemFn::Sigmoid:
+  case ElemFn::Tanh:
+  case ElemFn::HardSwish:
+  case ElemFn::HardSigmoid:
+  case ElemFn::Silu:
+  case ElemFn::Gelu:
+  case ElemFn::GeluTanh:
+  case ElemFn::Elu:
+  case ElemFn::Abs:
+  case ElemFn::Exp:
+  case ElemFn::Neg:
+  case ElemFn::Softplus:
+  case ElemFn::Mish:
+    op.fn = spec->fn;
+    return op;
+  default:
     return std::nullopt;
   }
-  return op;
 }
 
 std::optional<MicroKind> BinaryMicroKind(const Node &n, unsigned through) {

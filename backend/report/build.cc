@@ -98,11 +98,11 @@ std::vector<LayerRow> LayersOf(const BuildInput &in, const StreamCosts &costs) {
       if (const Type *x = TensorType(info.node->operand(0))) {
         dtype = x->dtype();
         row.input_layout = Name(x->layout());
-        row.ifm = DimsOf(*x);
+        row.ifm = info.ifm.empty() ? DimsOf(*x) : std::vector<int64_t>(info.ifm.begin(), info.ifm.end());
       }
       if (const Type *y = info.node->num_results() ? TensorType(info.node->result()) : nullptr) {
         row.output_layout = Name(y->layout());
-        row.ofm = DimsOf(*y);
+        row.ofm = info.ofm.empty() ? DimsOf(*y) : std::vector<int64_t>(info.ofm.begin(), info.ofm.end());
       }
     }
     row.dtype = dtype == DType::Undefined ? "" : Name(dtype);

@@ -87,13 +87,24 @@ void LowerContext::Copy(const View &src, const View &dst) {
   Emit(OnChip(dst) ? isa::Engine::LD : isa::Engine::ST, std::move(dma));
 }
 
-BufferId LowerContext::AddConst(int64_t bytes, std::string name, std::function<void(uint8_t *)> fill) {
+BufferId LowerContext::AddConst(int64_t bytes, std::string name, std::function<void(uint8_t *)> fill,
+                                std::optional<std::pair<int64_t, int64_t>> layout) {
+  BufferId *shared = nullptr;
+  if (part_ >= 0 && layout) {
+    auto [it, fresh] = part_consts_.try_emplace({part_, layout->first, layout->second}, 0);
+    if (!fresh)
+      return it->second;
+    shared = &it->second;
+  }
   Buffer b;
   b.space = Space::Const;
   b.bytes = bytes;
   b.name = std::move(name);
   b.fill = std::move(fill);
-  return AddBuffer(std::move(b));
+  const BufferId id = AddBuffer(std::move(b));
+  if (shared)
+    *shared = id;
+  return id;
 }
 
 Address LowerContext::LoadConst(BufferId buffer, int64_t offset, int64_t bytes, const std::string &name) {

@@ -7,8 +7,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "compiler/program/program.h"
 #include "compiler/program/views.h"
@@ -53,7 +55,9 @@ public:
             const isa::View &dst); // a DMA on the engine that fits: LD unless the destination is DDR
 
   // --- constants ---
-  program::BufferId AddConst(int64_t bytes, std::string name, std::function<void(uint8_t *)> fill);
+  // `layout`: what the bytes depend on beside the layer; stripes of one layer share what has one.
+  program::BufferId AddConst(int64_t bytes, std::string name, std::function<void(uint8_t *)> fill,
+                             std::optional<std::pair<int64_t, int64_t>> layout = std::nullopt);
   // A piece of a constant buffer in SRAM (a DMA each call).
   isa::Address LoadConst(program::BufferId buffer, int64_t offset, int64_t bytes, const std::string &name);
   // `bytes` bytes of SRAM that repeat the kPatternBytes at `offset` of the buffer: one DMA that reads DDR once.
@@ -74,7 +78,10 @@ public:
 
   // --- used by the tiler ---
   program::BufferId AddBuffer(program::Buffer b);
-  void BeginNode(program::NpuSegment *segment, uint32_t layer, int64_t budget, std::optional<OutputTile> tile) {
+  // `part`: the layer that the node computes some rows of, or -1.
+  void BeginNode(program::NpuSegment *segment, uint32_t layer, int64_t budget, std::optional<OutputTile> tile,
+                 int part = -1) {
+    part_ = part;
     segment_ = segment;
     layer_ = layer;
     budget_ = budget;
@@ -93,6 +100,8 @@ private:
   int64_t budget_ = 0;
   std::optional<OutputTile> tile_;
   bool tile_asked_ = false;
+  int part_ = -1;
+  std::map<std::tuple<int, int64_t, int64_t>, program::BufferId> part_consts_;
   llvm::DenseMap<const Value *, const Value *> bound_;
   llvm::DenseMap<const void *, program::BufferId>
       const_views_; // by the constant Value: one buffer however often it is used

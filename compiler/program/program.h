@@ -42,6 +42,7 @@ struct Buffer {
 
 struct NpuSegment {
   std::vector<isa::Command> commands; // addresses in Region::Buffer; waits all zero; no End
+  std::vector<uint32_t> positions;    // by command: its node's position in the order of all nodes
 };
 
 struct HostSegment {
@@ -52,7 +53,7 @@ struct Layer {
   std::string name, op;
   Origin origin;
   const Node *node = nullptr;
-  size_t position = 0; // of the node in the order of all nodes
+  Dims ifm, ofm; // of the whole layer where `node` computes some of its rows
   int tiles = 0; // compute commands
 };
 

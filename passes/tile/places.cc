@@ -210,8 +210,8 @@ bool Places::Merge(const Value *a, const Value *b, const View &b_view) {
   return true;
 }
 
-bool Places::PlaceInside(const Value *inner, const Value *outer, const View &view_in_outer) {
-  const int ri = value_root_[inner].root, ro = value_root_[outer].root;
+bool Places::PlaceInside(const Value *inner, int ro, const View &view_in_outer) {
+  const int ri = value_root_[inner].root;
   if (ri == ro)
     return false;
   Root &r = roots_[ri];
@@ -252,7 +252,7 @@ void Places::ShareThrough(const Node &n) {
         program::Box box = program::Box::All(program::ViewOfType(x->type(), {}, target_));
         box.start[va] = at;
         const View piece = program::Sub(whole, box);
-        if (PlaceInside(x, y, piece) && !program::IsDense(piece))
+        if (PlaceInside(x, value_root_[y].root, piece) && !program::IsDense(piece))
           roots_[value_root_[y].root].written_in_pieces = true;
       }
       at += extent;
@@ -267,7 +267,17 @@ void Places::ShareThrough(const Node &n) {
     if (rank > 4)
       return;
     std::array<int64_t, 4> start{};
+    int root = value_root_[x].root;
     View whole = value_root_[x].view; // steps become strides
+    // What is seen through strides lies in the root around it.
+    for (; roots_[root].parent >= 0 && !program::IsDense(roots_[root].in_parent); root = roots_[root].parent) {
+      if (members_[root].size() != 1)
+        return;
+      const View own = whole;
+      whole = roots_[root].in_parent;
+      whole.dtype = own.dtype;
+      whole.zero = own.zero;
+    }
     const std::array<int64_t *, 4> strides{&whole.stride_n, &whole.stride_h, &whole.stride_w, nullptr};
     if (n.Is("Slice")) {
       const Value *starts = n.operand(1), *axes = n.operand(3), *steps = n.operand(4);
@@ -303,7 +313,7 @@ void Places::ShareThrough(const Node &n) {
         continue;
       program::Box box{start, program::DimsOf(program::ViewOfType(y->type(), {}, target_))};
       if (SameQuantType(x, y) && x->type().layout() == y->type().layout())
-        PlaceInside(y, x, program::Sub(whole, box));
+        PlaceInside(y, root, program::Sub(whole, box));
       if (n.Is("Split"))
         start[va] += y->type().shape()[axis].value();
     }
@@ -320,10 +330,10 @@ void Places::ShareThrough(const Node &n) {
     const Root &rx = roots_[value_root_[x].root], &ry = roots_[value_root_[y].root];
     if (rx.io >= 0 && !x->def() && members_[value_root_[x].root].size() == 1) {
       if (auto v = SeenThrough(x->type(), y->type(), target_))
-        PlaceInside(y, x, *v);
+        PlaceInside(y, value_root_[x].root, *v);
     } else if (ry.io >= 0 && x->def() && x->def()->placement() == Placement::Npu && x->has_one_use()) {
       if (auto v = SeenThrough(y->type(), x->type(), target_))
-        PlaceInside(x, y, *v);
+        PlaceInside(x, value_root_[y].root, *v);
     }
   }
 }

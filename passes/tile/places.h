@@ -54,7 +54,7 @@ private:
   void AddValue(const Value *v);
   bool Merge(const Value *a, const Value *b, const isa::View &b_view); // b takes a's root
   void ShareThrough(const Node &n);
-  bool PlaceInside(const Value *inner, const Value *outer, const isa::View &view_in_outer);
+  bool PlaceInside(const Value *inner, int outer_root, const isa::View &view_in_outer);
 
   const Target &target_;
   std::vector<Root> roots_;

@@ -14,6 +14,7 @@
 #include "compiler/program/lower_context.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/status.h"
+#include "passes/common.h"
 #include "passes/tile/places.h"
 
 namespace npuc::tile {
@@ -165,6 +166,7 @@ StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target,
     p.places[v] = {view};
   }
 
+  llvm::DenseMap<int, uint32_t> part_layer;
   LowerContext ctx(&p, target);
   Tiles tiles(m, options);
   size_t position = 0;
@@ -179,18 +181,31 @@ StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target,
     for (const Node *n : run.nodes) {
       const NpuOp *op = npu.Find(n->op());
       NPUC_CHECK(op != nullptr, "no lowering for {}", n->op().name);
-      program::Layer layer;
-      layer.name = NodeName(m, *n);
-      layer.op = OpName(*n);
-      layer.origin = n->origin();
-      layer.node = n;
-      layer.position = position;
-      p.layers.push_back(std::move(layer));
+      const RowPart *part = nullptr;
+      if (options.parts)
+        if (auto it = options.parts->find(n); it != options.parts->end())
+          part = &it->second;
+      // Stripes of one layer are that layer.
+      auto [known, fresh] = part ? part_layer.try_emplace(part->layer, 0) : std::pair(part_layer.end(), true);
+      if (fresh) {
+        program::Layer layer;
+        layer.name = NodeName(m, *n);
+        layer.op = OpName(*n);
+        layer.origin = n->origin();
+        layer.node = n;
+        if (part) {
+          layer.ifm = part->ifm;
+          layer.ofm = part->ofm;
+          known->second = static_cast<uint32_t>(p.layers.size());
+        }
+        p.layers.push_back(std::move(layer));
+      }
+      const uint32_t layer = fresh ? static_cast<uint32_t>(p.layers.size() - 1) : known->second;
       const int64_t budget = std::max<int64_t>((sram - withheld(position) - used[position]) * 3 / 4, sram / 128);
       auto tile = tiles.Of(*n);
       if (!tile.ok())
         return AtNode(tile.status(), NodeName(m, *n), n->op().name);
-      ctx.BeginNode(&segment, static_cast<uint32_t>(p.layers.size() - 1), budget, *tile);
+      ctx.BeginNode(&segment, layer, budget, *tile, part ? part->layer : -1);
       if (Status s = op->Lower(*n, ctx); !s.ok()) {
         if (failed)
           *failed = position;
@@ -198,7 +213,12 @@ StatusOr<Program> TileModule(Module &m, const NpuOps &npu, const Target &target,
       }
       if (*tile && ctx.tile_asked())
         tiles.Taken(*n);
-      for (unsigned i = 0; i < n->num_results(); ++i)
+      segment.positions.resize(segment.commands.size(), static_cast<uint32_t>(position));
+      // A copy that turned out to be none is no layer: rows that are read and written where they lie.
+      if (fresh && n->origin().empty() && (segment.commands.empty() || segment.commands.back().layer != layer) &&
+          IsOneOf(*n, {"Slice", "Concat"}))
+        p.layers.pop_back();
+      for (unsigned i = 0; i < n->num_results() && !part; ++i)
         if (auto it = p.places.find(n->result(i)); it != p.places.end())
           p.captures.push_back(
               {n->result(i), it->second.view, step, static_cast<int32_t>(segment.commands.size()) - 1});

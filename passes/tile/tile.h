@@ -9,11 +9,13 @@
 #include "compiler/pass/npu_op.h"
 #include "compiler/program/program.h"
 #include "compiler/target/target.h"
+#include "passes/tile/split_rows.h"
 
 namespace npuc::tile {
 
 struct TileOptions {
-  bool keep_on_chip = true; // -O0: every tensor goes through DDR
+  const RowParts *parts = nullptr; // layers that are computed in stripes
+  bool keep_on_chip = true;        // -O0: every tensor goes through DDR
   // By position in the order of all nodes; empty: none. Emission asks again where fragments don't fit.
   std::vector<int64_t> withheld; // bytes of SRAM that residents and tiles do without
   std::vector<bool> alone;       // no tensor stays on chip beside the node's own tiles

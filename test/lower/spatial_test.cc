@@ -177,6 +177,17 @@ TEST(ConvTranspose, WithAnOutputStage) {
              " = npuc::Quantize(%u)\n    return %q\n  }\n  return %y\n}",
          sram});
 }
+TEST(Conv, BoundsOnCodesInAnOutputStage) {
+  // Clip's bounds are quantised constants: (-20 - 4) * 0.1 and (30 - 4) * 0.1, whatever their codes say.
+  const std::string w = RandomConstant("w", "i8[5,6,1,1]" + kQw, 30, -120, 120, false), q = "{s=0.1,z=4}",
+                    p = "{s=0.2,z=-7}";
+  ExpectConforms(
+      {"graph (%x: i8[1,6,9,8]" + kQx + ") {\n" + w + "  %lo: i8[]" + p +
+       " = Constant() {value = dense<-19>}\n  %hi: i8[]" + p + " = Constant() {value = dense<6>}\n  %y: i8[1,5,9,8]" +
+       q + " = npuc::Fused(%x, %w, %lo, %hi) graph (%bx: i8[1,6,9,8]" + kQx + ", %bw: i8[5,6,1,1]" + kQw +
+       ", %bl: i8[]" + p + ", %bh: i8[]" + p + ") {\n    %c: i8[1,5,9,8]" + q +
+       " = Conv(%bx, %bw)\n    %q: i8[1,5,9,8]" + q + " = Clip(%c, %bl, %bh)\n    return %q\n  }\n  return %y\n}"});
+}
 TEST(ConvTranspose, NearMisses) {
   EXPECT_EQ(BrokenRules(Transposed("f16[1,2,4,4]", "f16[2,2,3,3]", 36, "f16[1,2,22,22]",
                                    "kernel_shape = [3, 3], dilations = [9, 9]", 0, false)),
