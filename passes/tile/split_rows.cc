@@ -191,7 +191,7 @@ Work WorkOf(const Node &n, const NpuOps &npu, const Target &t) {
   Work w;
   const Node &anchor = AnchorOf(n);
   const Type &y = n.result()->type();
-  if (!anchor.Is("Conv")) {
+  if (!anchor.Is("Conv") || !IsImage(n.result())) {
     const NpuOp *op = npu.Find(n.op());
     w.cycles = op ? static_cast<double>(op->EstimateCycles(n, t)) : 0;
     return w;

@@ -78,7 +78,7 @@ std::vector<std::string> Words(const std::string &command) {
 }
 
 TEST_F(Advised, SramThatFits) {
-  const fs::path model = SharedModel("fastestdet.onnx");
+  const fs::path model = SharedModel("mlsd-320-tiny.onnx");
   if (model.empty())
     GTEST_SKIP() << "the shared models are not there";
   const Report before = Compile({model.string()});

@@ -86,7 +86,7 @@ TEST(SplitRows, StridesDilationsAndUnevenPads) {
             "  %y: i8[1,4,11,8]{s=0.1,z=0} = Conv(%p, %c)\n  return %y\n");
   for (const std::string &text : {strided, dilated}) {
     int64_t stripes = 0;
-    for (int64_t sram : {5 << 10, 6 << 10, 8 << 10, 10 << 10})
+    for (int64_t sram : {7 << 10, 8 << 10, 9 << 10, 10 << 10})
       stripes += SplitAndCompare(text, sram, {1, 4, 24, 16});
     EXPECT_GE(stripes, 2);
   }
