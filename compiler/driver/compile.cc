@@ -308,7 +308,7 @@ Status RaiseWhereNeeded(const CompilerOptions &options, Kept &kept, Compilation 
   NPUC_ASSIGN_OR_RETURN(const auto ranked,
                         RankLayers(options, *kept.calibration.samples, c.file, c.report, diagnostics));
   std::map<std::string, Precision> best;
-  double least = alone.lack;
+  double least = alone.total;
   AccuracyProbe::Result reached = alone;
   // The shortest list that is enough, by bisection; first whether the whole is.
   size_t lo = 0, hi = ranked.size();
@@ -321,8 +321,8 @@ Status RaiseWhereNeeded(const CompilerOptions &options, Kept &kept, Compilation 
     NPUC_ASSIGN_OR_RETURN(const Compilation tried, CompileChanged(options, nullptr, {}, kept, quiet, progress));
     NPUC_ASSIGN_OR_RETURN(const AccuracyProbe::Result r, probe->Measure(tried.file, options));
     const bool enough = r.lack <= 1;
-    if (enough || r.lack < 0.8 * least) { // worth its cycles
-      least = std::max(r.lack, 1.0);
+    if (enough || r.total < 0.8 * least) { // worth its cycles
+      least = enough ? 0 : r.total;
       best = kept.raised;
       reached = r;
     }

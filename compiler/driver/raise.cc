@@ -44,8 +44,12 @@ StatusOr<AccuracyProbe::Result> AccuracyProbe::Measure(const container::ModelFil
       e.Add(*w, AsReal(*g, model->outputs()[i].type.quant()));
       const double agreement = e.Agreement(w->num_elements());
       const double lack = (1 - agreement) / (1 - Enough(*w));
-      if (lack > worst.lack)
-        worst = {lack, agreement, model->outputs()[i].name};
+      worst.total += std::min(lack, kHopeless);
+      if (lack > worst.lack) {
+        worst.lack = lack;
+        worst.agreement = agreement;
+        worst.output = model->outputs()[i].name;
+      }
     }
   }
   return worst;

@@ -14,6 +14,7 @@ namespace npuc {
 // the relative error, on a few calibration samples.
 inline constexpr double kEnoughCosine = 0.995, kEnoughAgreement = 0.96;
 inline constexpr int64_t kProbeSamples = 6;
+inline constexpr double kHopeless = 20; // an output that is all but zero has no direction to keep
 
 // The float model's outputs on a few samples, and how far a binary is from them.
 class AccuracyProbe {
@@ -21,7 +22,8 @@ public:
   static StatusOr<std::unique_ptr<AccuracyProbe>> Make(const CompilerOptions &options, const SampleSet &samples,
                                                        DiagnosticEngine &diagnostics);
   struct Result {
-    double lack = 0; // of the worst output: how much of (1 - enough) it exceeds; at most 1 is enough
+    double lack = 0;  // of the worst output: how much of (1 - enough) it exceeds; at most 1 is enough
+    double total = 0; // of all outputs and samples, each at most kHopeless
     double agreement = 1;
     std::string output;
   };
