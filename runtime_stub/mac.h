@@ -39,6 +39,17 @@ struct MacF32Kind {
 };
 enum class MacKind : uint8_t { I16, I64, F32 };
 MacKind KindOf(isa::AccType acc, DType x, DType w);
+// f with a value of the kind's type.
+template <class F> void WithKind(MacKind kind, F &&f) {
+  switch (kind) {
+  case MacKind::I16:
+    return f(MacI16Kind{});
+  case MacKind::I64:
+    return f(MacI64Kind{});
+  case MacKind::F32:
+    return f(MacF32Kind{});
+  }
+}
 
 // Table entries (isa::kTableEntryBytes each) of the output channels, split up.
 struct Table {

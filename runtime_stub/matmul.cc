@@ -150,17 +150,7 @@ void ExecuteMatMul(const MatMul &c, const Context &x) {
   if (x.reference)
     Reference(c, x);
   else
-    switch (KindOf(c.acc, c.a.dtype, c.b.dtype)) {
-    case MacKind::I16:
-      Fast<MacI16Kind>(c, x);
-      break;
-    case MacKind::I64:
-      Fast<MacI64Kind>(c, x);
-      break;
-    case MacKind::F32:
-      Fast<MacF32Kind>(c, x);
-      break;
-    }
+    WithKind(KindOf(c.acc, c.a.dtype, c.b.dtype), [&](auto kind) { Fast<decltype(kind)>(c, x); });
   if (c.accumulate == isa::Accumulate::Single || c.accumulate == isa::Accumulate::Finish)
     FillTail(x.memory, c.out);
 }

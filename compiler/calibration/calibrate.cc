@@ -8,6 +8,7 @@
 #include "compiler/interp/interpreter.h"
 #include "compiler/ops/convert.h"
 #include "compiler/support/hash.h"
+#include "compiler/support/object_pool.h"
 #include "compiler/support/thread_pool.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -112,23 +113,14 @@ StatusOr<Calibration> Calibrate(const Graph &graph, const SampleSource &samples,
   c.hashes.resize(which.size());
   std::vector<Status> bad(which.size());
   std::mutex mutex;
-  std::vector<std::unique_ptr<Worker>> idle;
+  ObjectPool<Worker> workers;
   int64_t done = 0, failed = 0;
   auto run = [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      std::unique_ptr<Worker> worker;
-      {
-        std::lock_guard lock(mutex);
-        if (!idle.empty()) {
-          worker = std::move(idle.back());
-          idle.pop_back();
-        }
-      }
-      if (!worker)
-        worker = std::make_unique<Worker>(graph);
+      std::unique_ptr<Worker> worker = workers.Take([&] { return std::make_unique<Worker>(graph); });
       const Status status = worker->Run(samples, which[i], c.hashes[i]);
+      workers.Give(std::move(worker));
       std::lock_guard lock(mutex);
-      idle.push_back(std::move(worker));
       failed += !status.ok();
       bad[i] = status;
       if (progress)
@@ -148,7 +140,7 @@ StatusOr<Calibration> Calibrate(const Graph &graph, const SampleSource &samples,
       diagnostics.Note(fmt::format("{} more samples are bad", told - kMostBadSamples));
     return AlreadyReported();
   }
-  for (const auto &worker : idle)
+  for (const auto &worker : workers.idle())
     c.table.Merge(worker->table);
   WarnNotFinite(graph, c.table, diagnostics);
   return c;

@@ -3,6 +3,7 @@
 // is in chain i modulo 8) whatever the machine, so their bits are the same everywhere. Values with NaN or infinity take
 // a scalar path with the same chains. Cost: about a nanosecond an element.
 #include "compiler/calibration/statistics.h"
+#include "compiler/support/target_clones.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,11 +12,6 @@
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
-#endif
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-#define NPUC_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define NPUC_CLONES
 #endif
 
 namespace npuc {
@@ -34,7 +30,7 @@ bool IsFinite(float v) {
   return (std::bit_cast<uint32_t>(v) & 0x7f800000u) != 0x7f800000u;
 }
 
-NPUC_CLONES bool AllFinite(const float *v, int64_t n) {
+NPUC_CLONES("avx2") bool AllFinite(const float *v, int64_t n) {
   int32_t bad = 0;
   for (int64_t i = 0; i < n; ++i) {
     int32_t bits;
@@ -55,7 +51,7 @@ double AddChains(const double (&s)[8]) {
   return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
-NPUC_CLONES void ReadFinite(const float *v, int64_t n, Row &row) {
+NPUC_CLONES("avx2") void ReadFinite(const float *v, int64_t n, Row &row) {
   V8 lo = {INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY, INFINITY}, hi = -lo;
   I8x zeros = {};
   D8 sums = {};
@@ -112,7 +108,7 @@ void ReadInterleaved(const float *v, int64_t n, Row *row) {
 }
 
 // The bin of each magnitude, plus kBins for negative numbers.
-NPUC_CLONES void BinsOf(const float *v, int64_t n, float scale, int32_t *bins) {
+NPUC_CLONES("avx2") void BinsOf(const float *v, int64_t n, float scale, int32_t *bins) {
   for (int64_t i = 0; i < n; ++i)
     bins[i] = static_cast<int32_t>(std::fabs(v[i]) * scale) + (v[i] < 0 ? Histogram::kBins : 0);
 }

@@ -10,6 +10,7 @@
 #include "compiler/interp/interpreter.h"
 #include "compiler/ops/convert.h"
 #include "compiler/ops/quant_eval.h"
+#include "compiler/support/object_pool.h"
 #include "compiler/support/thread_pool.h"
 #include "passes/pipelines.h"
 #include "runtime_stub/session.h"
@@ -117,7 +118,7 @@ StatusOr<Accuracy> MeasureAccuracy(const CompilerOptions &options, const contain
   std::vector<std::vector<double>> likeness(n);
   std::vector<Status> bad(n);
   std::mutex mutex;
-  std::vector<std::unique_ptr<Worker>> idle;
+  ObjectPool<Worker> workers;
   int64_t done = 0;
   auto one = [&](Worker &w, int64_t sample, std::vector<double> &out) -> Status {
     NPUC_ASSIGN_OR_RETURN(std::vector<EvalValue> inputs, samples->Read(sample));
@@ -135,19 +136,10 @@ StatusOr<Accuracy> MeasureAccuracy(const CompilerOptions &options, const contain
   ThreadPool threads(options.jobs);
   threads.ParallelFor(n, 1, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      std::unique_ptr<Worker> worker;
-      {
-        std::lock_guard lock(mutex);
-        if (!idle.empty()) {
-          worker = std::move(idle.back());
-          idle.pop_back();
-        }
-      }
-      if (!worker)
-        worker = std::make_unique<Worker>(g, model);
+      std::unique_ptr<Worker> worker = workers.Take([&] { return std::make_unique<Worker>(g, model); });
       bad[i] = one(*worker, static_cast<int64_t>(i), likeness[i]);
+      workers.Give(std::move(worker));
       std::lock_guard lock(mutex);
-      idle.push_back(std::move(worker));
       if (progress)
         progress(fmt::format("compare {}/{}", ++done, n));
     }

@@ -14,23 +14,6 @@ namespace npuc::ops {
 namespace {
 
 using Bytes = std::span<const uint8_t>;
-constexpr int64_t kMaxPixels = int64_t{1} << 28;
-
-Status Bad(std::string_view what) {
-  return Error("E0104", fmt::format("the image cannot be decoded: {}", what),
-               "PNG, JPEG, JPEG 2000, WebP, BMP, PNM and uncompressed TIFF are read");
-}
-
-StatusOr<Image> NewImage(int64_t width, int64_t height) {
-  if (width < 1 || height < 1 || width > kMaxPixels / height)
-    return Bad(fmt::format("{} by {} pixels", width, height));
-  Image m;
-  m.width = static_cast<int>(width);
-  m.height = static_cast<int>(height);
-  m.channels = 3;
-  m.pixels.resize(static_cast<size_t>(width) * height * 3);
-  return m;
-}
 
 // Bytes in memory as OpenJPEG's stream.
 struct Source {
@@ -73,6 +56,22 @@ bool IsBoxed(Bytes b) {
 
 } // namespace
 
+Status BadImage(std::string_view what) {
+  return Error("E0104", fmt::format("the image cannot be decoded: {}", what),
+               "PNG, JPEG, JPEG 2000, WebP, BMP, PNM and uncompressed TIFF are read");
+}
+
+StatusOr<Image> NewRgbImage(int64_t width, int64_t height) {
+  if (width < 1 || height < 1 || width > kMaxPixels / height)
+    return BadImage(fmt::format("{} by {} pixels", width, height));
+  Image m;
+  m.width = static_cast<int>(width);
+  m.height = static_cast<int>(height);
+  m.channels = 3;
+  m.pixels.resize(static_cast<size_t>(width) * height * 3);
+  return m;
+}
+
 bool IsWebp(Bytes b) {
   return b.size() >= 12 && std::memcmp(b.data(), "RIFF", 4) == 0 && std::memcmp(b.data() + 8, "WEBP", 4) == 0;
 }
@@ -84,10 +83,10 @@ bool IsJpeg2000(Bytes b) {
 StatusOr<Image> DecodeWebp(Bytes b) {
   int width = 0, height = 0;
   if (!WebPGetInfo(b.data(), b.size(), &width, &height))
-    return Bad("a damaged WebP");
-  NPUC_ASSIGN_OR_RETURN(Image m, NewImage(width, height));
+    return BadImage("a damaged WebP");
+  NPUC_ASSIGN_OR_RETURN(Image m, NewRgbImage(width, height));
   if (!WebPDecodeRGBInto(b.data(), b.size(), m.pixels.data(), m.pixels.size(), width * 3))
-    return Bad("a damaged WebP, or one of several pictures");
+    return BadImage("a damaged WebP, or one of several pictures");
   return m;
 }
 
@@ -108,21 +107,21 @@ StatusOr<Image> DecodeJpeg2000(Bytes b) {
   const bool headed = codec && opj_setup_decoder(codec, &parameters) && opj_read_header(stream.get(), codec, &read);
   const std::unique_ptr<opj_image_t, FreeImage> image(read);
   if (!headed || !image)
-    return Bad("a damaged JPEG 2000 file");
+    return BadImage("a damaged JPEG 2000 file");
   // What the header says, before anything of that size is made.
   NPUC_ASSIGN_OR_RETURN(Image m,
-                        NewImage(int64_t{image->x1} - int64_t{image->x0}, int64_t{image->y1} - int64_t{image->y0}));
+                        NewRgbImage(int64_t{image->x1} - int64_t{image->x0}, int64_t{image->y1} - int64_t{image->y0}));
   if (!opj_decode(codec, stream.get(), image.get()) || !opj_end_decompress(codec, stream.get()))
-    return Bad("a damaged JPEG 2000 file");
+    return BadImage("a damaged JPEG 2000 file");
   const int colours = image->numcomps >= 3 ? 3 : 1;
   if (image->numcomps < 1 || image->color_space == OPJ_CLRSPC_SYCC || image->color_space == OPJ_CLRSPC_EYCC ||
       image->color_space == OPJ_CLRSPC_CMYK)
-    return Bad("a JPEG 2000 file that is neither grey nor RGB");
+    return BadImage("a JPEG 2000 file that is neither grey nor RGB");
   for (int c = 0; c < colours; ++c) {
     const opj_image_comp_t &comp = image->comps[c];
     if (!comp.data || comp.prec < 1 || comp.prec > 16 || static_cast<int64_t>(comp.w) != m.width ||
         static_cast<int64_t>(comp.h) != m.height)
-      return Bad("a JPEG 2000 file with components of another size or depth");
+      return BadImage("a JPEG 2000 file with components of another size or depth");
     const int64_t top = (int64_t{1} << comp.prec) - 1, offset = comp.sgnd ? int64_t{1} << (comp.prec - 1) : 0;
     for (int64_t i = 0; i < int64_t{m.width} * m.height; ++i) {
       const int64_t v = std::clamp<int64_t>(comp.data[i] + offset, 0, top);

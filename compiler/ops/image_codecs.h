@@ -1,4 +1,4 @@
-// WebP and JPEG 2000, by the libraries.
+// WebP and JPEG 2000, by the libraries; and what all decoders of images share.
 #pragma once
 
 #include <span>
@@ -6,6 +6,12 @@
 #include "compiler/support/image.h"
 
 namespace npuc::ops {
+
+constexpr int64_t kMaxPixels = int64_t{1} << 28;
+// E0104, with the formats that are read.
+Status BadImage(std::string_view what);
+// Three channels, zeros. E0104 beyond kMaxPixels.
+StatusOr<Image> NewRgbImage(int64_t width, int64_t height);
 
 // By the first bytes; both false for other files.
 bool IsWebp(std::span<const uint8_t> b);

@@ -9,11 +9,6 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-Status Bad(std::string_view what) {
-  return Error("E0104", fmt::format("the image cannot be decoded: {}", what),
-               "PNG, JPEG, JPEG 2000, WebP, BMP, PNM and uncompressed TIFF are read");
-}
-
 struct Little {
   Bytes b;
   bool big = false; // byte order
@@ -27,34 +22,21 @@ struct Little {
   }
 };
 
-constexpr int64_t kMaxPixels = 1 << 28;
-
-StatusOr<Image> NewImage(int64_t width, int64_t height) {
-  if (width < 1 || height < 1 || width > kMaxPixels / height)
-    return Bad(fmt::format("{} by {} pixels", width, height));
-  Image m;
-  m.width = static_cast<int>(width);
-  m.height = static_cast<int>(height);
-  m.channels = 3;
-  m.pixels.resize(static_cast<size_t>(width) * height * 3);
-  return m;
-}
-
 // 24- and 32-bit, uncompressed; rows from the bottom unless the height is negative.
 StatusOr<Image> DecodeBmp(Bytes b) {
   const Little r{b};
   if (b.size() < 54)
-    return Bad("a BMP cut short");
+    return BadImage("a BMP cut short");
   const int64_t offset = static_cast<int64_t>(r.At(10, 4)), width = static_cast<int32_t>(r.At(18, 4)),
                 signed_height = static_cast<int32_t>(r.At(22, 4));
   const int bits = static_cast<int>(r.At(28, 2));
   if ((bits != 24 && bits != 32) || (r.At(30, 4) != 0 && !(bits == 32 && r.At(30, 4) == 3)))
-    return Bad("a BMP with palette or compression");
+    return BadImage("a BMP with palette or compression");
   const int64_t height = signed_height < 0 ? -signed_height : signed_height;
-  NPUC_ASSIGN_OR_RETURN(Image m, NewImage(width, height));
+  NPUC_ASSIGN_OR_RETURN(Image m, NewRgbImage(width, height));
   const int64_t pitch = (width * bits / 8 + 3) / 4 * 4;
   if (offset < 0 || offset + pitch * height > static_cast<int64_t>(b.size()))
-    return Bad("a BMP cut short");
+    return BadImage("a BMP cut short");
   for (int64_t y = 0; y < height; ++y)
     for (int64_t x = 0; x < width; ++x) {
       const uint8_t *p = b.data() + offset + (signed_height < 0 ? y : height - 1 - y) * pitch + x * (bits / 8);
@@ -84,9 +66,9 @@ StatusOr<Image> DecodePnm(Bytes b) {
   };
   const int64_t width = number(), height = number(), top = number();
   if (top < 1 || top > 255)
-    return Bad("a PNM of this depth");
+    return BadImage("a PNM of this depth");
   const bool colour = b[1] == '3' || b[1] == '6', text = b[1] == '2' || b[1] == '3';
-  NPUC_ASSIGN_OR_RETURN(Image m, NewImage(width, height));
+  NPUC_ASSIGN_OR_RETURN(Image m, NewRgbImage(width, height));
   ++at; // one white space
   for (int64_t i = 0; i < width * height; ++i)
     for (int c = 0; c < 3; ++c) {
@@ -101,7 +83,7 @@ StatusOr<Image> DecodePnm(Bytes b) {
         v = at < b.size() ? b[at++] : -1;
       }
       if (v < 0 || v > top)
-        return Bad("a PNM cut short");
+        return BadImage("a PNM cut short");
       m.pixels[i * 3 + c] = static_cast<uint8_t>((v * 255 + top / 2) / top);
     }
   return m;
@@ -122,7 +104,7 @@ StatusOr<Image> DecodeTiff(Bytes b) {
                                  : 1;
     const uint64_t count = r.At(at + 4, 4);
     if (count > b.size())
-      return Bad("a damaged TIFF");
+      return BadImage("a damaged TIFF");
     auto value = [&](uint64_t i) {
       return r.At(count * size <= 4 ? at + 8 + i * size : r.At(at + 8, 4) + i * size, size);
     };
@@ -136,7 +118,7 @@ StatusOr<Image> DecodeTiff(Bytes b) {
     case 258:
       for (uint64_t i = 0; i < count; ++i)
         if (value(i) != 8)
-          return Bad("a TIFF with samples of other than 8 bits");
+          return BadImage("a TIFF with samples of other than 8 bits");
       break;
     case 259:
       compression = static_cast<int64_t>(value(0));
@@ -167,13 +149,13 @@ StatusOr<Image> DecodeTiff(Bytes b) {
   }
   if (compression != 1 || planar != 1 || (photometric != 1 && photometric != 2) || samples < 1 || samples > 4 ||
       samples == 2 || offsets.size() != counts.size() || rows < 1)
-    return Bad("a TIFF that is compressed or of another layout");
-  NPUC_ASSIGN_OR_RETURN(Image m, NewImage(width, height));
+    return BadImage("a TIFF that is compressed or of another layout");
+  NPUC_ASSIGN_OR_RETURN(Image m, NewRgbImage(width, height));
   int64_t y = 0;
   for (size_t s = 0; s < offsets.size(); ++s) {
     const int64_t n = std::min(rows, height - y);
     if (offsets[s] > b.size() || static_cast<uint64_t>(n * width * samples) > b.size() - offsets[s])
-      return Bad("a TIFF cut short");
+      return BadImage("a TIFF cut short");
     const uint8_t *p = b.data() + offsets[s];
     for (int64_t i = 0; i < n * width; ++i)
       for (int c = 0; c < 3; ++c)
@@ -181,7 +163,7 @@ StatusOr<Image> DecodeTiff(Bytes b) {
     y += n;
   }
   if (y != height)
-    return Bad("a TIFF cut short");
+    return BadImage("a TIFF cut short");
   return m;
 }
 
@@ -200,7 +182,7 @@ StatusOr<Image> Decode(Bytes b) {
     if (LooksLikeImage(b))
       return DecodeImage(b, "the image operand", 3);
   }
-  return Bad("its format is not known here");
+  return BadImage("its format is not known here");
 }
 
 Status VerifyImageDecoder(const Node &n) {

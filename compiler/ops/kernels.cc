@@ -11,15 +11,11 @@
 #include <cstring>
 
 #include "compiler/ops/op_helpers.h"
+#include "compiler/support/target_clones.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
-#endif
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
-#define NPUC_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define NPUC_CLONES
 #endif
 
 namespace npuc::ops {
@@ -56,8 +52,9 @@ inline __attribute__((always_inline)) void StripRows(int64_t k, const float *a, 
 }
 
 // acc [m][kBlock]; block [strips][k][16]
-NPUC_CLONES void BlockF32(int64_t m, int64_t k, int64_t strips, const float *a, int64_t lda, int64_t ldk,
-                          const float *block, float *acc) {
+NPUC_CLONES("avx2")
+void BlockF32(int64_t m, int64_t k, int64_t strips, const float *a, int64_t lda, int64_t ldk, const float *block,
+              float *acc) {
   int64_t r = 0;
   for (; r + 4 <= m; r += 4)
     for (int64_t t = 0; t < strips; ++t)
@@ -68,7 +65,8 @@ NPUC_CLONES void BlockF32(int64_t m, int64_t k, int64_t strips, const float *a, 
 }
 
 // acc[m][kBlock] += a[m][k] . block[columns][k]
-NPUC_CLONES void BlockI16(int64_t m, int64_t k, int64_t columns, const int16_t *a, const int16_t *block, int64_t *acc) {
+NPUC_CLONES("avx2")
+void BlockI16(int64_t m, int64_t k, int64_t columns, const int16_t *a, const int16_t *block, int64_t *acc) {
   for (int64_t r = 0; r < m; ++r) {
     for (int64_t k0 = 0; k0 < k; k0 += kChunk) {
       const int64_t n = std::min(kChunk, k - k0);
@@ -100,7 +98,8 @@ NPUC_CLONES void BlockI16(int64_t m, int64_t k, int64_t columns, const int16_t *
   }
 }
 
-NPUC_CLONES void BlockI32(int64_t m, int64_t k, int64_t columns, const int32_t *a, const int32_t *block, int64_t *acc) {
+NPUC_CLONES("avx2")
+void BlockI32(int64_t m, int64_t k, int64_t columns, const int32_t *a, const int32_t *block, int64_t *acc) {
   for (int64_t r = 0; r < m; ++r)
     for (int64_t c = 0; c < columns; ++c) {
       int64_t s = 0;
@@ -168,13 +167,13 @@ inline __attribute__((always_inline)) void AddRow(Acc *acc, const T *x, int64_t 
     for (int64_t i = 0; i < n; ++i)
       acc[i] += w * static_cast<Acc>(x[stride * i]);
 }
-NPUC_CLONES void AddRowF32(float *acc, const float *x, int64_t stride, float w, int64_t n) {
+NPUC_CLONES("avx2") void AddRowF32(float *acc, const float *x, int64_t stride, float w, int64_t n) {
   AddRow(acc, x, stride, w, n);
 }
-NPUC_CLONES void AddRowI16(int32_t *acc, const int16_t *x, int64_t stride, int32_t w, int64_t n) {
+NPUC_CLONES("avx2") void AddRowI16(int32_t *acc, const int16_t *x, int64_t stride, int32_t w, int64_t n) {
   AddRow(acc, x, stride, w, n);
 }
-NPUC_CLONES void AddRowI32(int64_t *acc, const int32_t *x, int64_t stride, int64_t w, int64_t n) {
+NPUC_CLONES("avx2") void AddRowI32(int64_t *acc, const int32_t *x, int64_t stride, int64_t w, int64_t n) {
   AddRow(acc, x, stride, w, n);
 }
 

@@ -3,18 +3,13 @@
 #include "compiler/support/fpmath_array.h"
 
 #include "compiler/support/fpmath.h"
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define NPUC_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define NPUC_CLONES
-#endif
+#include "compiler/support/target_clones.h"
 
 namespace npuc::fpmath {
 namespace {
 
 #define NPUC_LOOP(F)                                                                                                   \
-  NPUC_CLONES void F##Loop(const float *in, float *out, size_t n) {                                                    \
+  NPUC_CLONES("avx512f", "avx2") void F##Loop(const float *in, float *out, size_t n) {                                 \
     for (size_t i = 0; i < n; ++i)                                                                                     \
       out[i] = F(in[i]);                                                                                               \
   }
