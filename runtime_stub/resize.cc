@@ -46,42 +46,52 @@ void ExecuteResize(const Resize &c, const Context &x) {
               continue;
             }
             const auto at = [&](int64_t r, int64_t s) { return ReadReal(m, c.in, c.in_quant, n, r, s, i); };
-            const float v = nearest ? at(y.a, z.a)
-                                    : ResizeMix(ResizeMix(at(y.a, z.a), at(y.a, z.b), z.f),
-                                                ResizeMix(at(y.b, z.a), at(y.b, z.b), z.f), y.f);
+            const ResizeTaps rows(y), cols(z);
+            float v = 0;
+            for (int r = 0; r < rows.count; ++r)
+              for (int s = 0; s < cols.count; ++s) {
+                const float term = rows.weight[r] * cols.weight[s] * at(rows.at[r], cols.at[s]);
+                v = r + s == 0 ? term : v + term;
+              }
             WriteReal(to, c.out.dtype, c.out_quant, v);
           }
     return FillTail(m, c.out);
   }
-  std::vector<ResizeSource> columns(c.out.w);
+  std::vector<ResizeTaps> columns;
+  columns.reserve(c.out.w);
   for (int64_t w = 0; w < c.out.w; ++w)
-    columns[w] = column_source(w);
+    columns.emplace_back(column_source(w));
   x.ParallelFor(int64_t{c.out.n} * c.out.h, 1, [&](int64_t begin, int64_t end) {
-    std::vector<float> a(c.in.w * ch), b(nearest ? 0 : c.in.w * ch), out(c.out.w * ch);
+    std::vector<float> lines[2], out(c.out.w * ch);
     std::vector<int32_t> bits(raw ? c.in.w * ch : 0), out_bits(raw ? c.out.w * ch : 0);
     for (int64_t r = begin; r < end; ++r) {
       const int64_t n = r / c.out.h, h = r % c.out.h;
-      const ResizeSource y = row_source(h);
+      const ResizeTaps rows(row_source(h));
       if (raw) {
-        LoadI32(m, c.in, 0, n, y.a, 0, c.in.w, bits.data(), ch);
+        LoadI32(m, c.in, 0, n, rows.at[0], 0, c.in.w, bits.data(), ch);
         for (int64_t w = 0; w < c.out.w; ++w)
-          std::copy_n(bits.data() + columns[w].a * ch, ch, out_bits.data() + w * ch);
+          std::copy_n(bits.data() + columns[w].at[0] * ch, ch, out_bits.data() + w * ch);
         StoreI32(m, c.out, n, h, 0, c.out.w, out_bits.data(), ch);
         continue;
       }
-      LoadReal(m, c.in, c.in_quant, n, y.a, 0, c.in.w, a.data(), ch);
-      if (!nearest)
-        LoadReal(m, c.in, c.in_quant, n, y.b, 0, c.in.w, b.data(), ch);
+      for (int i = 0; i < rows.count; ++i) {
+        lines[i].resize(c.in.w * ch);
+        LoadReal(m, c.in, c.in_quant, n, rows.at[i], 0, c.in.w, lines[i].data(), ch);
+      }
       for (int64_t w = 0; w < c.out.w; ++w) {
-        const ResizeSource z = columns[w];
-        const float *a0 = a.data() + z.a * ch, *a1 = a.data() + z.b * ch;
-        if (nearest) {
-          std::copy_n(a0, ch, out.data() + w * ch);
-          continue;
-        }
-        const float *b0 = b.data() + z.a * ch, *b1 = b.data() + z.b * ch;
-        for (int64_t i = 0; i < ch; ++i)
-          out[w * ch + i] = ResizeMix(ResizeMix(a0[i], a1[i], z.f), ResizeMix(b0[i], b1[i], z.f), y.f);
+        const ResizeTaps &cols = columns[w];
+        float *to = out.data() + w * ch;
+        for (int i = 0; i < rows.count; ++i)
+          for (int j = 0; j < cols.count; ++j) {
+            const float weight = rows.weight[i] * cols.weight[j];
+            const float *from = lines[i].data() + cols.at[j] * ch;
+            if (i + j == 0)
+              for (int64_t k = 0; k < ch; ++k)
+                to[k] = weight * from[k];
+            else
+              for (int64_t k = 0; k < ch; ++k)
+                to[k] += weight * from[k];
+          }
       }
       StoreReal(m, c.out, c.out_quant, true, n, h, 0, c.out.w, out.data(), ch);
     }

@@ -2,8 +2,10 @@
 // bit.
 //
 // Source coordinates are worked out in double from the scale as ONNX has it (output over input; a `scales` operand
-// gives an f32, `sizes` the quotient of the extents), as the operator's reference implementation does; weights are
-// rounded to f32 once, and elements are mixed in f32, W first, then H.
+// gives an f32, `sizes` the quotient of the extents), as the operator's reference implementation does; an axis' weights
+// are rounded to f32 once. A linear result is a sum over the corners of its cell, in f32: each corner's weight is the
+// product of its axes' weights, the last axis varies fastest. The order matters: upsampling 8-bit data by powers of two
+// lands on exact ties of the requantisation, and onnxruntime sums corners too, so the same ties fall the same way.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +60,8 @@ inline double ResizeCoordinate(const ResizeAxis &a, int64_t o) {
   return (x + 0.5) / a.scale - 0.5;
 }
 
-// Both sources of an output coordinate, clamped to the axis: value = mix(at a, at b, f). Nearest: a = b, f = 0.
+// Both sources of an output coordinate, clamped to the axis: a counts 1 - f, b counts f. One source alone (nearest, the
+// edges): a = b, f = 0.
 struct ResizeSource {
   int64_t a = 0, b = 0;
   float f = 0;
@@ -81,16 +84,24 @@ inline ResizeSource ResizeSourceOf(const ResizeAxis &a, isa::ResizeKind kind, is
   }
   const double low = std::floor(at);
   const int64_t i = static_cast<int64_t>(low);
-  return {clamp(i), clamp(i + 1), static_cast<float>(at - low)};
+  const int64_t first = clamp(i), second = clamp(i + 1);
+  return {first, second, first == second ? 0 : static_cast<float>(at - low)};
 }
 
-// A source of weight 0 does not count, not even an infinity.
-inline float ResizeMix(float a, float b, float f) {
-  if (f == 0.0f)
-    return a;
-  const float w = 1.0f - f;
-  return w == 0.0f ? b : w * a + f * b;
-}
+// What one axis adds to a corner: a source and its weight. A source of weight 0 is no corner: not even an infinity
+// there counts.
+struct ResizeTaps {
+  int count = 0;
+  int64_t at[2];
+  float weight[2];
+
+  explicit ResizeTaps(const ResizeSource &s) {
+    if (const float w = 1.0f - s.f; w != 0.0f)
+      at[count] = s.a, weight[count++] = w;
+    if (s.f != 0.0f)
+      at[count] = s.b, weight[count++] = s.f;
+  }
+};
 
 // The scale that a RESIZE command means by its field: 0 stands for the quotient of the extents.
 inline double ResizeScale(float field, int64_t in, int64_t out) {

@@ -3,8 +3,8 @@
 // The interpolations are separable: each resized axis becomes a list of taps (input index, weight) per output
 // coordinate, worked out in double from the coordinate transformation, and the axes are applied one after another in
 // double, rounded once at the end. Nearest has one tap of weight 1 and copies elements of any type. antialias widens
-// the filter where the axis shrinks. The linear form of f32 elements that the NPU has too is mixed in f32, W first,
-// then H ... (backend/isa/resize_math.h). tf_crop_and_resize fills coordinates outside the region's source with
+// the filter where the axis shrinks. The linear form of f32 elements that the NPU has too is a sum over corners in
+// f32 (backend/isa/resize_math.h). tf_crop_and_resize fills coordinates outside the region's source with
 // extrapolation_value. Cost: elements of each intermediate times taps. Formulas: the operator's page in the ONNX
 // specification.
 #include <cmath>
@@ -203,21 +203,56 @@ void Apply(const Taps &t, const double *in, double *out, int64_t outer, int64_t 
     }
 }
 
-// Axis k of `dims` resampled to `out` in f32.
-std::vector<float> MixAxis(const std::vector<float> &in, llvm::ArrayRef<int64_t> dims, int k, const ResizeAxis &axis) {
-  const AxisSplit split(dims, k);
-  std::vector<float> out(split.outer * axis.out * split.inner);
-  for (int64_t x = 0; x < axis.out; ++x) {
-    const ResizeSource s = ResizeSourceOf(axis, isa::ResizeKind::Linear, isa::Nearest::Floor, x);
-    for (int64_t o = 0; o < split.outer; ++o) {
-      const float *a = in.data() + (o * split.n + s.a) * split.inner,
-                  *b = in.data() + (o * split.n + s.b) * split.inner;
-      float *to = out.data() + (o * axis.out + x) * split.inner;
-      for (int64_t c = 0; c < split.inner; ++c)
-        to[c] = ResizeMix(a[c], b[c], s.f);
-    }
+// f32 elements resampled along the axes that change, linearly: the corners' sum of backend/isa/resize_math.h.
+void MixCorners(const float *in, llvm::ArrayRef<int64_t> dims, const std::vector<bool> &changes, const Plan &p,
+                isa::Coordinates coordinates, float *out) {
+  const int rank = static_cast<int>(dims.size());
+  int first = 0, last = rank;
+  while (first < rank && !changes[first])
+    ++first;
+  while (last > first && !changes[last - 1])
+    --last;
+  // The axes first to last - 1 are resampled (one of them may keep its extent), the others are loops around them.
+  int64_t outer = 1, inner = 1, plane = 1, plane_out = 1;
+  for (int k = 0; k < rank; ++k)
+    (k < first ? outer : k < last ? plane : inner) *= dims[k];
+  std::vector<std::vector<ResizeTaps>> taps(rank);
+  for (int k = first; k < last; ++k) {
+    plane_out *= p.dims[k];
+    taps[k].reserve(p.dims[k]);
+    for (int64_t x = 0; x < p.dims[k]; ++x)
+      taps[k].emplace_back(changes[k] ? ResizeSourceOf({coordinates, p.scales[k], dims[k], p.dims[k]},
+                                                       isa::ResizeKind::Linear, isa::Nearest::Floor, x)
+                                      : ResizeSource{x, x, 0});
   }
-  return out;
+  struct Corner {
+    int64_t at; // elements from the plane's start, `inner` each
+    float weight;
+  };
+  llvm::SmallVector<int64_t, 6> index(rank, 0);
+  llvm::SmallVector<Corner, 8> corners, next;
+  for (int64_t position = 0; position < plane_out; ++position) {
+    corners.assign({{0, 1.0f}});
+    for (int k = first; k < last; ++k) {
+      const ResizeTaps &t = taps[k][index[k]];
+      next.clear();
+      for (const Corner &c : corners)
+        for (int i = 0; i < t.count; ++i)
+          next.push_back({c.at * dims[k] + t.at[i], c.weight * t.weight[i]});
+      corners.swap(next);
+    }
+    for (int64_t o = 0; o < outer; ++o) {
+      float *to = out + (o * plane_out + position) * inner;
+      for (size_t k = 0; k < corners.size(); ++k) {
+        const float *from = in + (o * plane + corners[k].at) * inner;
+        const float w = corners[k].weight;
+        for (int64_t c = 0; c < inner; ++c)
+          to[c] = k == 0 ? w * from[c] : to[c] + w * from[c];
+      }
+    }
+    for (int k = last; k-- > first && ++index[k] == p.dims[k];)
+      index[k] = 0;
+  }
 }
 
 Status VerifyResize(const Node &n) {
@@ -310,16 +345,7 @@ Status EvaluateResize(EvalContext &ctx) {
   const auto coordinates = ResizeCoordinatesOf(attrs.String("coordinate_transformation_mode", "half_pixel"));
   if (x.dtype() == DType::F32 && coordinates && attrs.String("mode", "nearest") == "linear" &&
       attrs.Int("antialias", 0) == 0 && attrs.Int("exclude_outside", 0) == 0 && x.num_elements() > 0) {
-    std::vector<float> from(x.data<float>(), x.data<float>() + x.num_elements());
-    Dims dims(x.dims());
-    for (int k = rank; k-- > 0;) {
-      if (!changes[k])
-        continue;
-      from = MixAxis(from, dims, k, {*coordinates, p.scales[k], x.dims()[k], p.dims[k]});
-      dims[k] = p.dims[k];
-    }
-    if (!from.empty())
-      std::memcpy(y.mutable_bytes(), from.data(), from.size() * sizeof(float));
+    MixCorners(x.data<float>(), x.dims(), changes, p, *coordinates, y.mutable_data<float>());
     ctx.set_result(0, std::move(y));
     return OkStatus();
   }
