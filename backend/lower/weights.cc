@@ -120,32 +120,28 @@ isa::AccType ProveAccumulator(const MxuProblem &p, const WeightSource &w, const 
     return isa::AccType::I48;
   const int64_t max_x = std::max(IntMax(p.x) - p.in_zero, p.in_zero - IntMin(p.x));
   const int64_t ics = w.merged_ic ? w.merged_ic : p.mode == isa::ConvMode::Depthwise ? 1 : p.group_ic();
+  const int64_t taps = ics * p.kh * p.kw;
   for (int64_t oc = 0; oc < p.oc; ++oc) {
     const int64_t zw = d.zero.empty() ? 0 : d.zero.size() == 1 ? d.zero[0] : d.zero[oc];
-    int64_t sum = 0;
-    // |w - zw| is at most 510: whole sums need counting only for long products.
-    if (ics * p.kh * p.kw > 16000) {
-      for (int64_t ic = 0; ic < ics; ++ic)
-        for (int64_t kh = 0; kh < p.kh; ++kh)
-          for (int64_t kw = 0; kw < p.kw; ++kw)
-            sum += std::abs(Code(w.tensor, w.base + oc * w.s_oc + ic * w.s_ic + kh * w.s_kh + kw * w.s_kw) - zw);
-    } else {
-      sum = ics * p.kh * p.kw * 510;
-    }
     const int64_t bias = d.int_bias.empty() ? 0 : std::abs(d.int_bias[oc]);
-    if (sum > (std::numeric_limits<int64_t>::max() - bias) / max_x ||
-        sum * max_x + bias > std::numeric_limits<int32_t>::max()) {
-      if (ics * p.kh * p.kw > 16000)
-        return isa::AccType::I48;
-      // The quick bound failed: count.
-      sum = 0;
+    auto fits = [&](int64_t sum) { // of |w - zw|
+      return sum <= (std::numeric_limits<int64_t>::max() - bias) / max_x &&
+             sum * max_x + bias <= std::numeric_limits<int32_t>::max();
+    };
+    auto distance = [&](int64_t code) { return std::abs(code - zw); };
+    // Whatever the weights are; else they are counted.
+    if (fits(taps * std::max(distance(IntMin(p.w)), distance(IntMax(p.w)))))
+      continue;
+    int64_t sum = 0;
+    if (w.tensor.is_splat())
+      sum = taps * distance(Code(w.tensor, 0));
+    else
       for (int64_t ic = 0; ic < ics; ++ic)
         for (int64_t kh = 0; kh < p.kh; ++kh)
           for (int64_t kw = 0; kw < p.kw; ++kw)
-            sum += std::abs(Code(w.tensor, w.base + oc * w.s_oc + ic * w.s_ic + kh * w.s_kh + kw * w.s_kw) - zw);
-      if (sum * max_x + bias > std::numeric_limits<int32_t>::max())
-        return isa::AccType::I48;
-    }
+            sum += distance(Code(w.tensor, w.base + oc * w.s_oc + ic * w.s_ic + kh * w.s_kh + kw * w.s_kw));
+    if (!fits(sum))
+      return isa::AccType::I48;
   }
   return isa::AccType::I32;
 }

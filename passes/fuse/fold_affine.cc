@@ -27,6 +27,7 @@
 #include <cmath>
 
 #include "compiler/ops/convert.h"
+#include "compiler/support/thread_pool.h"
 #include "passes/common.h"
 
 namespace npuc {
@@ -123,8 +124,22 @@ bool AllFinite(const Tensor &t) {
   return true;
 }
 
-Tensor ScaledWeights(const Layer &layer, const Affine &a) {
+Tensor ScaledWeights(const Layer &layer, const Affine &a, PassContext &ctx) {
+  if (ctx.estimate_only)
+    return ctx.Unconverted(layer.weights->dtype(), layer.weights->dims());
   const ChannelOfWeight channel(layer);
+  if (layer.weights->dtype() == DType::F32 && !layer.weights->is_splat()) {
+    Tensor r = Tensor::Allocate(DType::F32, layer.weights->dims());
+    const float *const from = layer.weights->data<float>();
+    float *const to = r.mutable_data<float>();
+    const auto work = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i)
+        to[i] = static_cast<float>(static_cast<double>(from[i]) * a.scale[channel(static_cast<int64_t>(i))]);
+    };
+    const size_t n = static_cast<size_t>(r.num_elements());
+    ctx.threads ? ctx.threads->ParallelFor(n, 1 << 16, work) : work(0, n);
+    return r;
+  }
   std::vector<double> w(layer.weights->num_elements());
   for (size_t i = 0; i < w.size(); ++i)
     w[i] = layer.weights->AsDouble(i) * a.scale[channel(i)];
@@ -136,14 +151,15 @@ Tensor UniformWeights(const Layer &layer, const Affine &a) {
 }
 
 // Makes `layer` compute what `user` computes, and puts it in user's place.
-void Apply(const Layer &layer, const Affine &a, Node &user, Value *result) {
+void Apply(const Layer &layer, const Affine &a, Node &user, Value *result, PassContext &ctx) {
   Node &n = *layer.node;
   Rewriter rw(&n);
   Value *weights = n.operand(1);
   if (a.scales) {
     // A splat stays one.
     const bool uniform = layer.weights->is_splat() && std::equal(a.scale.begin() + 1, a.scale.end(), a.scale.begin());
-    weights = rw.Constant(uniform ? UniformWeights(layer, a) : ScaledWeights(layer, a), weights->name() + "_scaled");
+    weights =
+        rw.Constant(uniform ? UniformWeights(layer, a) : ScaledWeights(layer, a, ctx), weights->name() + "_scaled");
   }
   Value *bias = n.operand(2);
   if (bias || a.shifts) {
@@ -253,7 +269,7 @@ bool Fold(Node &user, PassContext &ctx) {
                            : OfArithmetic(user, x, *layer);
     if (!affine || !ctx.MayRewrite())
       continue;
-    Apply(*layer, *affine, user, result);
+    Apply(*layer, *affine, user, result, ctx);
     return true;
   }
   return false;

@@ -36,10 +36,10 @@ bool IsFloatConv(const Node *n) {
 
 // A constant of n with element e multiplied by factor(e).
 template <class F> void Rescale(Node &n, unsigned i, F factor) {
-  const std::vector<double> x = Elements(*n.operand(i)->constant());
+  const Elements x(*n.operand(i)->constant());
   Tensor t = Tensor::Allocate(DType::F32, n.operand(i)->constant()->dims());
-  for (size_t e = 0; e < x.size(); ++e)
-    t.mutable_data<float>()[e] = static_cast<float>(x[e] * factor(static_cast<int64_t>(e)));
+  for (int64_t e = 0; e < x.size(); ++e)
+    t.mutable_data<float>()[e] = static_cast<float>(x[e] * factor(e));
   Rewriter rw(&n);
   n.set_operand(i, rw.Constant(std::move(t), n.operand(i)->name() + "_eq"));
 }
@@ -70,13 +70,13 @@ std::map<std::string, ValueRange> Equalize(Graph &g, const QuantPlan &plan, Pass
       continue;
     const auto dims = second.operand(1)->constant()->dims();
     const int64_t taps = NumElements(dims.drop_front(2)), per_group = dims[0] / group;
-    const std::vector<double> w = Elements(*second.operand(1)->constant());
+    const Elements w(*second.operand(1)->constant());
     std::vector<double> a(channels), b(channels), s(channels, 1.0);
     for (int64_t c = 0; c < channels; ++c)
       a[c] = std::max(std::abs(static_cast<double>(t->channels.min[c])),
                       std::abs(static_cast<double>(t->channels.max[c])));
     auto input_of = [&](int64_t e) { return group == 1 ? e / taps % channels : e / taps / per_group; };
-    for (int64_t e = 0; e < static_cast<int64_t>(w.size()); ++e)
+    for (int64_t e = 0; e < w.size(); ++e)
       b[input_of(e)] = std::max(b[input_of(e)], std::abs(w[e]));
     std::vector<double> sorted = a;
     std::nth_element(sorted.begin(), sorted.begin() + channels / 2, sorted.end());

@@ -5,6 +5,7 @@
 
 #include "compiler/ops/convert.h"
 #include "compiler/support/status.h"
+#include "compiler/support/thread_pool.h"
 #include "compiler/types/dtype.h"
 
 namespace npuc {
@@ -17,10 +18,12 @@ struct Slices {
     for (int i = 0; i < static_cast<int>(dims.size()); ++i)
       (axis < 0 || i > axis ? inner : i < axis ? outer : count) *= dims[i];
   }
-  template <class F> void ForEach(int64_t slice, F f) const {
+  // f(slice, index) for the elements of slices [begin, end), as they lie in memory.
+  template <class F> void ForEach(int64_t begin, int64_t end, F f) const {
     for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0; i < inner; ++i)
-        f((o * count + slice) * inner + i);
+      for (int64_t s = begin; s < end; ++s)
+        for (int64_t i = 0; i < inner; ++i)
+          f(s, (o * count + s) * inner + i);
   }
 };
 
@@ -49,15 +52,9 @@ template <class ForEachValue> double BestScale(double greatest, double limit, Fo
 
 } // namespace
 
-std::vector<double> Elements(const Tensor &t) {
-  std::vector<double> r(t.num_elements());
-  if (t.dtype() == DType::F32 && !t.is_splat())
-    std::copy_n(t.data<float>(), r.size(), r.begin());
-  else
-    for (size_t i = 0; i < r.size(); ++i)
-      r[i] = t.AsDouble(t.is_splat() ? 0 : static_cast<int64_t>(i));
-  return r;
-}
+Elements::Elements(const Tensor &t)
+    : f32_(t.dtype() == DType::F32 ? t : ops::ConvertTensor(t, DType::F32)), data_(f32_.data<float>()),
+      step_(f32_.is_splat() ? 0 : 1) {}
 
 QuantRef ActivationParams(ValueRange range, DType dtype) {
   range = range.Widened();
@@ -87,31 +84,52 @@ bool FixedRange(std::string_view op, ValueRange *range) {
   return false;
 }
 
-QuantizedWeights QuantizeWeights(const Tensor &w, int axis, int bits, llvm::ArrayRef<double> least_scales) {
+QuantizedWeights QuantizeWeights(const Tensor &w, int axis, int bits, llvm::ArrayRef<double> least_scales,
+                                 ThreadPool *threads) {
   const double limit = bits == 4 ? 7 : 127;
-  const std::vector<double> x = Elements(w);
-  const Slices slices(w.dims(), axis);
+  const Elements x(w);
+  Slices slices(w.dims(), axis);
+  if (w.is_splat()) // one element a slice says it all
+    slices.outer = slices.inner = 1;
   QuantizedWeights r;
-  r.codes = Tensor::Allocate(DType::I8, w.dims());
+  r.codes = Tensor::Allocate(DType::I8, w.is_splat() ? llvm::ArrayRef<int64_t>(slices.count) : w.dims());
   int8_t *codes = r.codes.mutable_data<int8_t>();
   QuantParams q;
   q.axis = axis;
-  for (int64_t s = 0; s < slices.count; ++s) {
-    double greatest = 0;
-    slices.ForEach(s, [&](int64_t i) { greatest = std::max(greatest, std::abs(x[i])); });
-    double scale = greatest / limit;
-    if (bits == 4 && greatest > 0)
-      scale = BestScale(greatest, limit, [&](auto f) { slices.ForEach(s, [&](int64_t i) { f(x[i]); }); });
-    const double least = least_scales.empty()       ? 0
-                         : least_scales.size() == 1 ? least_scales[0]
-                                                    : least_scales[static_cast<size_t>(s)];
-    scale = std::max(scale, std::max(least, 1e-12 * (greatest > 0)));
-    if (!(scale > 0))
-      scale = 1;
-    const float rounded = static_cast<float>(scale);
-    q.scales.push_back(rounded);
-    q.zero_points.push_back(0);
-    slices.ForEach(s, [&](int64_t i) { codes[i] = static_cast<int8_t>(Code(x[i], rounded, limit)); });
+  q.scales.resize(slices.count);
+  q.zero_points.resize(slices.count);
+  auto work = [&](size_t begin, size_t end) { // slices side by side: they may lie interleaved
+    const int64_t first = static_cast<int64_t>(begin), last = static_cast<int64_t>(end);
+    std::vector<double> greatest(end - begin);
+    slices.ForEach(first, last,
+                   [&](int64_t s, int64_t i) { greatest[s - first] = std::max(greatest[s - first], std::abs(x[i])); });
+    for (int64_t s = first; s < last; ++s) {
+      const double most = greatest[s - first];
+      double scale = most / limit;
+      if (bits == 4 && most > 0)
+        scale = BestScale(most, limit, [&](auto f) { slices.ForEach(s, s + 1, [&](int64_t, int64_t i) { f(x[i]); }); });
+      const double least = least_scales.empty()       ? 0
+                           : least_scales.size() == 1 ? least_scales[0]
+                                                      : least_scales[static_cast<size_t>(s)];
+      scale = std::max(scale, std::max(least, 1e-12 * (most > 0)));
+      q.scales[s] = static_cast<float>(scale > 0 ? scale : 1);
+    }
+    slices.ForEach(first, last, [&](int64_t s, int64_t i) {
+      codes[i] = static_cast<int8_t>(Code(x[i], static_cast<double>(q.scales[s]), limit));
+    });
+  };
+  const size_t grain = 16, count = static_cast<size_t>(slices.count);
+  threads ? threads->ParallelFor(count, grain, work) : work(0, count);
+  if (w.is_splat()) {
+    if (std::all_of(codes, codes + count, [&](int8_t c) { return c == codes[0]; })) {
+      r.codes = Tensor::Splat(DType::I8, w.dims(), codes);
+    } else {
+      Tensor all = Tensor::Allocate(DType::I8, w.dims());
+      Slices(w.dims(), axis).ForEach(0, slices.count, [&](int64_t s, int64_t i) {
+        all.mutable_data<int8_t>()[i] = codes[s];
+      });
+      r.codes = std::move(all);
+    }
   }
   r.quant = std::make_shared<const QuantParams>(std::move(q));
   return r;
@@ -130,7 +148,7 @@ std::vector<double> LeastScales(const Tensor *bias, double sx, int64_t channels)
 
 Tensor RoundToGroups(const Tensor &w, int channel_axis, int input_axis, int64_t group, int bits) {
   const double limit = bits == 4 ? 7 : 127;
-  const std::vector<double> x = Elements(w);
+  const Elements x(w);
   Tensor out = Tensor::Allocate(DType::F32, w.dims());
   float *y = out.mutable_data<float>();
   // Members of (channel, group) in memory order.
@@ -140,7 +158,7 @@ Tensor RoundToGroups(const Tensor &w, int channel_axis, int input_axis, int64_t 
     stride[i] = stride[i + 1] * dims[i + 1];
   const int64_t channels = dims[channel_axis], groups = (dims[input_axis] + group - 1) / group;
   std::vector<std::vector<int64_t>> members(channels * groups);
-  for (int64_t i = 0; i < static_cast<int64_t>(x.size()); ++i) {
+  for (int64_t i = 0; i < x.size(); ++i) {
     const int64_t c = i / stride[channel_axis] % dims[channel_axis], k = i / stride[input_axis] % dims[input_axis];
     members[c * groups + k / group].push_back(i);
   }

@@ -8,6 +8,22 @@
 
 namespace npuc {
 
+class ThreadPool;
+
+// The elements of a float constant as doubles, one of a splat for all; f32 ones are read where they lie.
+class Elements {
+public:
+  explicit Elements(const Tensor &t);
+  double operator[](int64_t i) const { return static_cast<double>(data_[i * step_]); }
+  int64_t size() const { return f32_.num_elements(); }
+  int64_t stored() const { return step_ ? size() : 1; } // different ones at most
+
+private:
+  Tensor f32_;
+  const float *data_;
+  int64_t step_; // 0: a splat
+};
+
 // What an activation takes on; lo <= 0 <= hi after Widened().
 struct ValueRange {
   double lo = 0, hi = 0;
@@ -34,8 +50,9 @@ struct QuantizedWeights {
 // Symmetric integers of `bits` (4: -7..7, 8: -127..127) of float weights: one scale per slice of `axis`, or one for all
 // (axis < 0). least_scales (empty, one, or one per slice): scales are at least so much; see LeastScales. The scale of a
 // slice: its greatest magnitude is the greatest code; 4 bits: the scale with the least square error among fractions of
-// that one. A slice of zeros takes the least scale, or 1.
-QuantizedWeights QuantizeWeights(const Tensor &w, int axis, int bits, llvm::ArrayRef<double> least_scales = {});
+// that one. A slice of zeros takes the least scale, or 1. A splat gives a splat where the least scales let it.
+QuantizedWeights QuantizeWeights(const Tensor &w, int axis, int bits, llvm::ArrayRef<double> least_scales = {},
+                                 ThreadPool *threads = nullptr);
 
 // Weight scales that keep every |bias| / (sx * sw) below 2^30, so that i32 sums hold it. Empty without bias.
 std::vector<double> LeastScales(const Tensor *bias, double sx, int64_t channels);
@@ -43,8 +60,5 @@ std::vector<double> LeastScales(const Tensor *bias, double sx, int64_t channels)
 // w with each `group` consecutive elements of its input-channel axis (for each output channel) rounded to integers of
 // `bits` and back: what weight-only quantisation computes with. The last group may be shorter.
 Tensor RoundToGroups(const Tensor &w, int channel_axis, int input_axis, int64_t group, int bits);
-
-// All elements as double; splats expanded.
-std::vector<double> Elements(const Tensor &t);
 
 } // namespace npuc

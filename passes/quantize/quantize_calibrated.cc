@@ -110,19 +110,24 @@ private:
   }
 
   static Tensor Scaled(const Tensor &t, float factor) {
-    Tensor r = Tensor::Allocate(DType::F32, t.dims());
-    const std::vector<double> x = Elements(t);
-    for (size_t i = 0; i < x.size(); ++i)
+    const Elements x(t);
+    Tensor r = Tensor::Allocate(DType::F32, t.is_splat() ? llvm::ArrayRef<int64_t>() : t.dims());
+    for (int64_t i = 0; i < x.stored(); ++i)
       r.mutable_data<float>()[i] = static_cast<float>(x[i]) * factor;
-    return r;
+    return t.is_splat() ? Tensor::Splat(DType::F32, t.dims(), r.bytes()) : r;
   }
+
+  // Values that an estimate does not ask for.
+  bool Unknown(const Tensor &t) const { return ctx_.estimate_only && !t.is_splat(); }
 
   // alpha and beta go into the constants.
   void FoldGemm(Node &n) {
     const float alpha = n.attrs().Float("alpha", 1), beta = n.attrs().Float("beta", 1);
     Rewriter rw(&n);
     if (alpha != 1 && n.operand(1)->constant()) {
-      n.set_operand(1, rw.Constant(Scaled(*n.operand(1)->constant(), alpha), n.operand(1)->name() + "_alpha"));
+      const Tensor &w = *n.operand(1)->constant();
+      n.set_operand(1, rw.Constant(Unknown(w) ? ctx_.Unconverted(DType::F32, w.dims()) : Scaled(w, alpha),
+                                   n.operand(1)->name() + "_alpha"));
       n.attrs().Erase("alpha");
     }
     if (beta != 1 && n.operand(2) && n.operand(2)->constant()) {
@@ -147,7 +152,17 @@ private:
     if (axis < 0 && least.size() > 1)
       least = {*std::max_element(least.begin(), least.end())};
     const int bits = own.weight_bits.value_or(8);
-    QuantizedWeights q = QuantizeWeights(*t, axis, bits, least);
+    if (Unknown(*t)) {
+      QuantParams any; // magnitudes up to 1
+      any.axis = axis;
+      for (int64_t c = 0, slices = axis < 0 ? 1 : t->dims()[axis]; c < slices; ++c)
+        any.scales.push_back(
+            static_cast<float>(std::max(1.0 / 127, least.empty() ? 0 : least[least.size() == 1 ? 0 : c])));
+      any.zero_points.resize(any.scales.size());
+      SetConstant(n, 1, ctx_.Unconverted(DType::I8, t->dims()), std::make_shared<const QuantParams>(std::move(any)));
+      return;
+    }
+    QuantizedWeights q = QuantizeWeights(*t, axis, bits, least, ctx_.threads);
     const bool has_bias = n.Is("Conv") || (n.Is("Gemm") && (!n.operand(2) || bias));
     std::vector<double> means;
     if (const auto m = moments_.find(&n); m != moments_.end() && m->second.rows > 1) {
@@ -157,7 +172,7 @@ private:
     } else {
       means = MeansFromStatistics(n, ctx_.calibration);
     }
-    if (has_bias && !means.empty())
+    if (has_bias && !means.empty() && !ctx_.estimate_only)
       CorrectBias(n, MeanShift(n, *t, q, means, n.Is("Conv") ? n.attrs().Int("group", 1) : 1));
     SetConstant(n, 1, std::move(q.codes), q.quant);
   }
@@ -198,15 +213,15 @@ private:
       const Tensor &t = *n.operand(i)->constant();
       if (t.num_elements() == 1 && IsOneOf(n, {"Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"}))
         continue;
-      const std::vector<double> x = Elements(t);
+      const Elements x(t);
       ValueRange range;
-      for (double e : x)
-        range.Join({e, e});
+      for (int64_t k = 0; k < x.stored(); ++k)
+        range.Join({x[k], x[k]});
       for (DType dtype : {DType::U8, DType::I16}) {
         const QuantRef quant = ActivationParams(range, dtype);
-        Tensor codes = Tensor::Allocate(dtype, t.dims());
+        Tensor codes = Tensor::Allocate(dtype, t.is_splat() ? llvm::ArrayRef<int64_t>() : t.dims());
         double signal = 0, noise = 0;
-        for (size_t k = 0; k < x.size(); ++k) {
+        for (int64_t k = 0; k < x.stored(); ++k) {
           const int64_t code = QuantizeScalar(static_cast<float>(x[k]), quant->scale(), quant->zero_point(), dtype);
           std::memcpy(codes.mutable_bytes() + k * ByteSize(dtype), &code, ByteSize(dtype)); // little-endian
           const double d = static_cast<double>(code - quant->zero_point()) * quant->scale() - x[k];
@@ -215,7 +230,7 @@ private:
         }
         if (dtype == DType::U8 && noise > signal * 1e-4) // 40 dB
           continue;
-        SetConstant(n, i, std::move(codes), quant);
+        SetConstant(n, i, t.is_splat() ? Tensor::Splat(dtype, t.dims(), codes.bytes()) : codes, quant);
         break;
       }
     }
@@ -233,8 +248,9 @@ private:
     const int input = n.Is("Conv") ? 1 : n.Is("ConvTranspose") ? 0 : n.Is("Gemm") ? 1 - channel : t->rank() - 2;
     const int64_t group = own.group.value_or(t->dims()[input]);
     Rewriter rw(&n);
-    n.set_operand(
-        1, rw.Constant(RoundToGroups(*t, channel, input, group, own.weight_bits.value_or(8)), w->name() + "_wo"));
+    n.set_operand(1, rw.Constant(Unknown(*t) ? ctx_.Unconverted(t->dtype(), t->dims())
+                                             : RoundToGroups(*t, channel, input, group, own.weight_bits.value_or(8)),
+                                 w->name() + "_wo"));
     changed_ = true;
   }
 
@@ -251,7 +267,8 @@ StatusOr<bool> QuantizeCalibrated(Module &m, PassContext &ctx) {
   if (!ctx.calibration && ctx.options.quant_config.empty())
     return false;
   QuantPlan plan = MakeQuantPlan(m.main(), ctx);
-  const auto equalised = Equalize(m.main(), plan, ctx);
+  // What it does to weights and ranges takes no cycles.
+  const auto equalised = ctx.estimate_only ? std::map<std::string, ValueRange>() : Equalize(m.main(), plan, ctx);
   if (!equalised.empty())
     plan = MakeQuantPlan(m.main(), ctx, equalised);
   for (const auto &[node, why] : plan.kept_float)

@@ -237,7 +237,13 @@ void RoundByMoments(const Node &n, const Tensor &w, int axis, int bits, const In
   if (!f || f->k != m.k || f->groups != m.groups || m.rows < 2)
     return;
   const double limit = bits == 4 ? 7 : 127;
-  const std::vector<double> x = Elements(w);
+  const Elements x(w);
+  if (q->codes.is_splat()) {
+    const double error = x[0] - q->codes.data<int8_t>()[0] * static_cast<double>(q->quant->scale(0));
+    if (std::abs(error) <= 1e-6 * std::abs(x[0])) // nothing to make up for
+      return;
+    q->codes = q->codes.Expand();
+  }
   int8_t *codes = q->codes.mutable_data<int8_t>();
   const int64_t k = m.k;
   std::vector<double> c(k * k), d, remainder(k);
@@ -280,14 +286,14 @@ std::vector<double> MeanShift(const Node &n, const Tensor &w, const QuantizedWei
   std::vector<double> r(f ? f->channels : 0);
   if (!f || f->groups != groups || static_cast<int64_t>(means.size()) != groups * f->k)
     return {};
-  const std::vector<double> x = Elements(w);
+  const Elements x(w);
   const int8_t *codes = q.codes.data<int8_t>();
   const int64_t per_group = f->channels / groups;
   for (int64_t oc = 0; oc < f->channels; ++oc) {
     const double scale = q.quant->scale(q.quant->per_tensor() ? 0 : oc);
     for (int64_t i = 0; i < f->k; ++i) {
       const int64_t at = f->Index(oc, i);
-      r[oc] += (x[at] - codes[at] * scale) * means[oc / per_group * f->k + i];
+      r[oc] += (x[at] - codes[q.codes.is_splat() ? 0 : at] * scale) * means[oc / per_group * f->k + i];
     }
   }
   return r;

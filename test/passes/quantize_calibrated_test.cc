@@ -1,6 +1,8 @@
 // Quantisation of float graphs from ranges. Scales, zero points and results worked out by hand.
 #include <cmath>
 
+#include <sys/mman.h>
+
 #include "compiler/calibration/calibrate.h"
 #include "passes/quantize/equalize.h"
 #include "passes/quantize/parameters.h"
@@ -60,6 +62,25 @@ TEST(Parameters, WeightsPerChannel) {
     EXPECT_LE(std::abs(c), 7);
 }
 
+TEST(Parameters, SplatsGiveWhatTheirElementsWould) {
+  const float v = -0.4f;
+  const Tensor splat = Tensor::Splat(DType::F32, {3, 2, 5}, &v), plain = splat.Expand();
+  for (int axis : {-1, 0, 2})
+    for (int bits : {4, 8}) {
+      const QuantizedWeights s = QuantizeWeights(splat, axis, bits), p = QuantizeWeights(plain, axis, bits);
+      EXPECT_TRUE(s.codes.is_splat());
+      EXPECT_EQ(Values(s.codes.Expand()), Values(p.codes));
+      EXPECT_TRUE(*s.quant == *p.quant);
+    }
+  // A bias that enlarges one channel's scale: 0.4 is code -40 there.
+  const QuantizedWeights s = QuantizeWeights(splat, 0, 8, {0, 0.01, 0}), p = QuantizeWeights(plain, 0, 8, {0, 0.01, 0});
+  EXPECT_FALSE(s.codes.is_splat());
+  EXPECT_EQ(s.codes.AsInt(9), -127);
+  EXPECT_EQ(s.codes.AsInt(10), -40);
+  EXPECT_TRUE(s.codes.SameBits(p.codes));
+  EXPECT_TRUE(*s.quant == *p.quant);
+}
+
 TEST(Parameters, GroupsHaveTheirOwnScales) {
   // Two groups of two along the input axis: 7 and 70 both come out exactly.
   const Tensor w = RoundToGroups(F32({1, 4}, {7, -1, 70, 10}), 0, 1, 2, 4);
@@ -97,6 +118,38 @@ TEST(QuantizeCalibrated, ConvReluConv) {
   EXPECT_EQ(conv->operand(2)->constant()->AsInt(0), 127);
   // 3 -> 1.75, -2 -> -0.75 -> 0, 100 -> clamped to 63.5 -> 32
   ExpectClose(Eval(*m, {F32({1, 1, 1, 3}, {3, -2, 100})})[0], {1.75, 0, 32}, 1e-6);
+}
+
+TEST(QuantizeCalibrated, AnEstimateReadsNoWeights) {
+  // Weights whose bytes cannot be read at all.
+  const size_t bytes = 4096;
+  void *const closed = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(closed, MAP_FAILED);
+  const std::shared_ptr<const void> owner(closed, [](const void *p) { munmap(const_cast<void *>(p), bytes); });
+  Env env;
+  env.ctx.estimate_only = true;
+  for (const char *v : {"x", "c", "y"})
+    Scale(env, v, 0.5f, 128);
+  auto m = Load(R"(graph (%x: f32[1,4,1,3]) {
+    %w: f32[4,4,1,1] = Constant() {value = splat<0.5>}
+    %c = Conv(%x, %w)
+    %v: f32[4,4,1,1] = Constant() {value = splat<1.0>}
+    %y = Conv(%c, %v)
+    return %y
+  })");
+  Node *const conv = m->main().output(0)->def()->operand(0)->def();
+  conv->set_operand(1, m->main().AddConstant(Tensor::View(DType::F32, {4, 4, 1, 1}, closed, owner), "closed", conv));
+  // Not by the manager, whose checks hash everything.
+  const StatusOr<bool> changed = LookupPass("quantize-calibrated")->run(*m, env.ctx);
+  ASSERT_TRUE(changed.ok() && *changed) << changed.status();
+  auto weights = [](const Node &n) { return n.operand(1)->def()->operand(0); }; // behind Dequantize
+  EXPECT_EQ(weights(*FindOp(*m, "Conv"))->type().dtype(), DType::I8);
+  EXPECT_EQ(weights(*FindOp(*m, "Conv"))->type().quant()->axis, 0);
+  // A splat costs nothing, and commands are others for one: it stays.
+  Node *second = nullptr;
+  for (Node &n : m->main().nodes())
+    second = n.Is("Conv") ? &n : second;
+  EXPECT_TRUE(weights(*second)->constant()->is_splat());
 }
 
 TEST(QuantizeCalibrated, NothingWithoutRanges) {
