@@ -125,8 +125,7 @@ public:
       } else if (t.is_quantized()) {
         report.Require(ctx.target.Supports(d), kRuleDtype, "the target's types", std::string(Name(d)));
       }
-      const isa::View view = program::ViewOfType(t, {}, ctx.target);
-      for (int64_t e : program::DimsOf(view))
+      for (int64_t e : program::ViewExtents(t))
         is_static &=
             report.Require(e <= ctx.target.limits.dims_max, kRuleExtent, std::to_string(ctx.target.limits.dims_max),
                            fmt::format("{} in '{}'", e, v->name()));

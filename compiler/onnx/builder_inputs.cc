@@ -3,6 +3,7 @@
 
 #include "compiler/onnx/builder.h"
 #include "compiler/onnx/tensor_proto.h"
+#include "compiler/ops/infer.h"
 #include "compiler/support/half.h"
 
 namespace npuc::onnx_import {
@@ -357,7 +358,9 @@ Status Builder::BuildInputs(Scope &scope) {
     const Type &type = input_types_[v.name()];
     if (type.is_none())
       return Error("E0204", fmt::format("input '{}' has no type", v.name()), "export the model with typed inputs");
-    NPUC_RETURN_IF_ERROR(Define(scope, v.name(), scope.graph->AddInput(v.name(), type), "input"));
+    Value *input = scope.graph->AddInput(v.name(), type);
+    NPUC_RETURN_IF_ERROR(CheckTensorSize(*input));
+    NPUC_RETURN_IF_ERROR(Define(scope, v.name(), input, "input"));
   }
   if (!frozen.empty()) {
     std::string list;

@@ -165,6 +165,22 @@ std::string NodeId(const Node &node) {
   return node.num_results() > 0 ? node.result(0)->name() : std::string(node.op().name);
 }
 
+// Past this no memory can hold a tensor, and sums of sizes stay far from the end of 64 bits.
+static constexpr int64_t kMaxTensorBytes = int64_t{1} << 40;
+
+Status CheckTensorSize(const Value &v) {
+  const Type &type = v.type();
+  if (!type.is_tensor() || !type.shape().is_static())
+    return OkStatus();
+  const auto n = CheckedNumElements(type.shape().static_dims());
+  if (n && *n <= kMaxTensorBytes / std::max(ByteSize(type.dtype()), 1))
+    return OkStatus();
+  return Error("E0304",
+               fmt::format("tensor '{}' {} of {} has more than {} bytes", v.name(), type.shape().ToString(),
+                           Name(type.dtype()), kMaxTensorBytes),
+               "correct the extent in the model, or give the true one with --dim or --input-shape");
+}
+
 Status InferNode(Node &node, DiagnosticEngine *warnings) {
   if (node.is_return())
     return OkStatus();
@@ -186,11 +202,15 @@ Status InferNode(Node &node, DiagnosticEngine *warnings) {
       warnings->Report(std::move(d));
     }
     v->set_type(std::move(merged));
+    if (Status s = CheckTensorSize(*v); !s.ok())
+      return AtNode(std::move(s), NodeId(node), node.op().name);
   }
   return OkStatus();
 }
 
 Status InferShapes(Graph &g, DiagnosticEngine *warnings) {
+  for (unsigned i = 0; i < g.num_inputs(); ++i)
+    NPUC_RETURN_IF_ERROR(CheckTensorSize(*g.input(i)));
   for (Node &node : g.nodes())
     NPUC_RETURN_IF_ERROR(InferNode(node, warnings));
   return OkStatus();

@@ -16,10 +16,14 @@ namespace npuc {
 //  shape; so does
 //    the result dtype of a node with quantised operands. A node that copies elements passes a per-tensor annotation on
 //    to an untyped result.
-// Bodies are inferred on the way. Errors: E0203, E0301, E0302, with the node's id.
+// Bodies are inferred on the way. Errors: E0203, E0301, E0302, E0304, with the node's id.
 Status InferNode(Node &node, DiagnosticEngine *warnings = nullptr);
 
-// InferNode over g's nodes in order (bodies included, by their nodes).
+// E0304 where a value's static shape asks for more than 2^40 bytes. InferNode asks it of results, whoever adds inputs
+// asks it of them.
+Status CheckTensorSize(const Value &v);
+
+// InferNode over g's nodes in order, after a look at its inputs' sizes (bodies included, by their nodes).
 Status InferShapes(Graph &g, DiagnosticEngine *warnings = nullptr);
 
 // The ids that errors use: of the first ONNX node the node stands for, else the name of its first result.

@@ -1,5 +1,7 @@
 #include "compiler/program/views.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include "compiler/support/status.h"
 
 namespace npuc::program {
@@ -15,12 +17,19 @@ ViewAxis AxisOf(int rank, Layout layout, int axis) {
   return rank == 3 || axis == 3 ? kW : kH;
 }
 
-isa::View ViewOfType(const Type &type, isa::Address address, const Target &target) {
+std::array<int64_t, 4> ViewExtents(const Type &type) {
   const Dims dims = type.shape().static_dims();
   const int rank = static_cast<int>(dims.size());
   std::array<int64_t, 4> d{1, 1, 1, 1};
   for (int i = 0; i < rank; ++i)
     d[AxisOf(rank, type.layout(), i)] *= dims[i];
+  return d;
+}
+
+isa::View ViewOfType(const Type &type, isa::Address address, const Target &target) {
+  const std::array<int64_t, 4> d = ViewExtents(type);
+  for (int64_t e : d)
+    NPUC_CHECK(e <= UINT32_MAX, "a view of {}", type.ToString());
   isa::View v = type.layout() == Layout::NC1HWC2
                     ? isa::BlockedView(address, type.dtype(), d[kN], d[kH], d[kW], d[kC], target.C2(type.dtype()))
                     : isa::NhwcView(address, type.dtype(), d[kN], d[kH], d[kW], d[kC]);
@@ -30,9 +39,10 @@ isa::View ViewOfType(const Type &type, isa::Address address, const Target &targe
 }
 
 int64_t StorageBytes(const Type &type, const Target &target) {
-  const isa::View v = ViewOfType(type, {}, target);
-  const int64_t blocks = (v.c + v.c_block - 1) / v.c_block;
-  return int64_t{v.n} * v.h * v.w * blocks * v.c_block * v.elem_bytes();
+  std::array<int64_t, 4> d = ViewExtents(type);
+  if (type.layout() == Layout::NC1HWC2)
+    d[kC] = llvm::alignTo(d[kC], target.C2(type.dtype()));
+  return d[kN] * d[kH] * d[kW] * d[kC] * ByteSize(type.dtype());
 }
 
 bool IsDense(const isa::View &v) {

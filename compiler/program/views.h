@@ -18,6 +18,9 @@ enum ViewAxis : int { kN = 0, kH = 1, kW = 2, kC = 3 };
 //   NHWC/NC1HWC2: rank 4 (N,C,H,W) -> N,C,H,W as named; rank 3 (N,C,W) -> N,C,W.
 ViewAxis AxisOf(int rank, Layout layout, int axis);
 
+// The tensor's extents on the view's axes, N, H, W, C. A view's own fields have 32 bits: what may be larger (anything
+// that no rule has looked at) is asked here.
+std::array<int64_t, 4> ViewExtents(const Type &type);
 // Dense view of a whole tensor at `address`; dtype's storage (i64 included). C2 for NC1HWC2 comes from the target.
 isa::View ViewOfType(const Type &type, isa::Address address, const Target &target);
 // Bytes that ViewOfType covers, lanes of partly filled blocks included.

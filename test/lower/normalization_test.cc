@@ -60,6 +60,8 @@ TEST(Softmax, AxisOfExtentOne) {
 }
 TEST(Softmax, SetsThatDoNotFit) {
   EXPECT_EQ(BrokenRules(Unary("f16[1,262000]", "f16[1,262000]", "Softmax", "axis = 0")), "extent");
+  // 2^32 + 5: no field of 32 bits holds it.
+  EXPECT_EQ(BrokenRules(Unary("f16[1,4294967301]", "f16[1,4294967301]", "Softmax", "axis = 0")), "extent");
   EXPECT_EQ(BrokenRules(Unary("f16[8,60000]", "f16[8,60000]", "Softmax", "axis = 1")), "");
   const std::string g = "  %g: f16[1] = Constant() {value = splat<1.0>}\n";
   EXPECT_EQ(BrokenRules("graph (%x: f16[1,9,256,256]) {\n" + g +

@@ -124,6 +124,19 @@ TEST(Infer, TypeErrorsNameTheNode) {
   EXPECT_EQ(FromStatus(s).node, "block/add");
 }
 
+// 2^40 bytes are the most: 2^38 floats pass, one row more does not, nor does a product that leaves 64 bits.
+TEST(Infer, TensorsHaveALargestSize) {
+  Builder b;
+  Value *x = b.Input("x", {int64_t{1} << 37, 2});
+  b.Add("Relu", {x});
+  EXPECT_TRUE(InferShapes(b.g).ok());
+  b.Add("Concat", {x, b.Input("row", {1, 2})})->attrs().Set("axis", int64_t{0});
+  EXPECT_EQ(ErrorCode(InferShapes(b.g)), "E0304");
+  Builder c;
+  c.Input("x", {int64_t{1} << 40, int64_t{1} << 40});
+  EXPECT_EQ(ErrorCode(InferShapes(c.g)), "E0304");
+}
+
 TEST(Infer, QuantisedResultsKeepTheirTypeAndTakeTheShape) {
   Builder b;
   Value *x = b.g.AddInput("x", Type::Tensor(DType::U8, Shape({1, 3, 8, 8}), PerTensorQuant(0.5f, 0)));
