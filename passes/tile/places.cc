@@ -156,6 +156,9 @@ int Places::NewRoot(const Value *v) {
 void Places::AddValue(const Value *v) {
   if (!v || v->constant() || !v->type().is_static_tensor() || v->type().dtype() == DType::String || has(v))
     return;
+  // What no view can hold no rule lets onto the NPU: the host keeps it by itself, like a tensor of unknown shape.
+  if (llvm::any_of(program::ViewExtents(v->type()), [](int64_t e) { return e > UINT32_MAX; }))
+    return;
   const int root = NewRoot(v);
   value_root_[v] = {root, program::ViewOfType(v->type(), {isa::Region::Buffer, 0, 0}, target_)};
   values_.push_back(v);
