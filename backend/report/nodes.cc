@@ -131,7 +131,9 @@ void FillNodes(const BuildInput &in, const std::vector<Verdict> &verdicts, Repor
   }
   const int64_t placed = c.nodes_npu + c.nodes_host;
   c.node_percent = placed ? 100.0 * double(c.nodes_npu) / double(placed) : 100.0;
-  c.mac_percent = npu_macs + host_macs ? 100.0 * double(npu_macs) / double(npu_macs + host_macs) : 100.0;
+  // Nothing multiplies, or free dims hide how much: the nodes speak for it, else a gate would pass with all on the
+  // host.
+  c.mac_percent = npu_macs + host_macs ? 100.0 * double(npu_macs) / double(npu_macs + host_macs) : c.node_percent;
   r->performance.macs = npu_macs;
 }
 

@@ -76,16 +76,20 @@ std::string Clip(std::string s, size_t width) {
 // Rules of host nodes by how many nodes break them, most first.
 std::vector<std::pair<int64_t, const Reason *>> TopRules(const Report &r, std::vector<const NodeRow *> *examples) {
   std::vector<std::pair<int64_t, const Reason *>> rules;
-  std::vector<const NodeRow *> first;
+  std::vector<const NodeRow *> first, last; // of each rule's nodes
   for (const NodeRow &node : r.nodes)
     for (const Reason &reason : node.reasons) {
-      auto it = std::find_if(rules.begin(), rules.end(), [&](auto &x) { return x.second->rule == reason.rule; });
-      if (it != rules.end()) {
-        ++it->first;
-      } else {
-        rules.emplace_back(1, &reason);
+      const size_t k =
+          std::find_if(rules.begin(), rules.end(), [&](auto &x) { return x.second->rule == reason.rule; }) -
+          rules.begin();
+      if (k == rules.size()) {
+        rules.emplace_back(0, &reason);
         first.push_back(&node);
+        last.push_back(nullptr);
       }
+      if (last[k] != &node) // a node breaks a rule once, at however many tensors
+        ++rules[k].first;
+      last[k] = &node;
     }
   std::vector<size_t> order(rules.size());
   for (size_t i = 0; i < order.size(); ++i)

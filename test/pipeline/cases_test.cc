@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 
+#include "backend/report/render.h"
 #include "compiler/driver/compile.h"
 #include "runtime_stub/session.h"
 #include "test/onnx/model_builder.h"
@@ -175,6 +176,24 @@ TEST(Cases, LoopsOnTheNpu) {
     ASSERT_TRUE(made.ok());
     EXPECT_EQ(made->report.coverage.mac_percent > 99, !data_dependent);
   }
+}
+
+// Free dims hide how much a node multiplies: that all of it runs on the host is 0 %, not "nothing to cover".
+TEST(Cases, UnknownMacsAreNotCovered) {
+  ModelBuilder b(17);
+  b.In("x", {1, 1, "h", "w"}).Out("y").Init("k", Floats({1, 1, 1, 1}, {2})).Init("k2", Floats({1, 1, 1, 1}, {3}));
+  b.Node("Conv", {"x", "k"}, {"t"});
+  b.Node("Conv", {"t", "k2"}, {"y"});
+  CompilerOptions options;
+  options.model = WriteModel(b);
+  DiagnosticEngine diagnostics;
+  auto made = Compile(options, diagnostics);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(made->report.coverage.nodes_host, 2);
+  EXPECT_EQ(made->report.coverage.mac_percent, 0);
+  // Each node breaks the rule at two tensors and counts once.
+  const std::string text = report::RenderText(made->report);
+  EXPECT_NE(text.find(" 2 x [dynamic-shape]"), std::string::npos) << text;
 }
 
 // A Scan from the other end, its outputs in either order.
