@@ -213,6 +213,17 @@ bool Places::Merge(const Value *a, const Value *b, const View &b_view) {
   return true;
 }
 
+bool Places::TouchedByHost(const Value *v) const {
+  if (v->def() && v->def()->placement() == Placement::Host)
+    return true;
+  return llvm::any_of(v->uses(), [&](const Use &u) {
+    const Node *user = u.user; // a use inside a body is a use by the body's outermost node
+    while (user->graph() != &graph_)
+      user = user->graph()->parent();
+    return user->placement() == Placement::Host;
+  });
+}
+
 bool Places::PlaceInside(const Value *inner, int ro, const View &view_in_outer) {
   const int ri = value_root_[inner].root;
   if (ri == ro)
@@ -223,6 +234,9 @@ bool Places::PlaceInside(const Value *inner, int ro, const View &view_in_outer) 
   // Other members would have to see the box through their own dims: only a dense box allows that. A box that is seen
   // through strides must hold the one value alone.
   if (!program::IsDense(view_in_outer) && members_[ri].size() != 1)
+    return false;
+  // Host steps are given an address, not strides.
+  if (!program::IsDense(view_in_outer) && TouchedByHost(inner))
     return false;
   // Children of `inner` were placed relative to a dense root.
   if (r.has_children && !program::IsDense(view_in_outer))
@@ -341,7 +355,7 @@ void Places::ShareThrough(const Node &n) {
   }
 }
 
-Places::Places(const Graph &g, const std::vector<Run> &runs, const Target &target) : target_(target) {
+Places::Places(const Graph &g, const std::vector<Run> &runs, const Target &target) : graph_(g), target_(target) {
   for (unsigned i = 0; i < g.num_inputs(); ++i)
     AddValue(g.input(i));
   for (const Run &run : runs)

@@ -54,8 +54,10 @@ private:
   void AddValue(const Value *v);
   bool Merge(const Value *a, const Value *b, const isa::View &b_view); // b takes a's root
   void ShareThrough(const Node &n);
+  bool TouchedByHost(const Value *v) const;
   bool PlaceInside(const Value *inner, int outer_root, const isa::View &view_in_outer);
 
+  const Graph &graph_;
   const Target &target_;
   std::vector<Root> roots_;
   std::vector<std::vector<const Value *>> members_; // by root

@@ -298,6 +298,36 @@ TEST(Cases, AlignCorners) {
   }
 }
 
+// What a host node reads cannot lie between the rows of a Concat: it is given an address alone. Scale 1: all is exact.
+TEST(Cases, HostReadsAPieceOfAConcat) {
+  ModelBuilder b(17);
+  b.In("x", {1, 2, 4, 8}).Out("c").Out("s");
+  b.Init("one", Floats({}, {1})).Init("zero", Tensor::Of<int8_t>(DType::I8, {}, std::vector<int8_t>{0}));
+  auto quantised = [&](const std::string &name) {
+    b.Node("QuantizeLinear", {name, "one", "zero"}, {name + "_q"});
+    b.Node("DequantizeLinear", {name + "_q", "one", "zero"}, {name + "_d"});
+    return name + "_d";
+  };
+  const std::string x = quantised("x");
+  b.Node("Relu", {x}, {"r"});
+  b.Node("Neg", {x}, {"n"});
+  const std::string r = quantised("r"), n = quantised("n");
+  b.Node("Concat", {r, n}, {"k"}, {I("axis", 3)});
+  b.Node("Identity", {quantised("k")}, {"c"});
+  b.Node("Softsign", {r}, {"s"});
+  CompilerOptions options;
+  options.target = "u55-256-like"; // computes on integers only: DequantizeLinear is the host's
+  std::vector<float> c, s;
+  for (int row = 0; row < 8; ++row)
+    for (int k = 0; k < 16; ++k) {
+      const float v = static_cast<float>(row * 8 + k % 8 - 20);
+      c.push_back(k < 8 ? std::max(v, 0.0f) : -v);
+      if (k < 8)
+        s.push_back(c.back() / (1 + c.back()));
+    }
+  Expect(b, {Counting({1, 2, 4, 8}, -20)}, {{{1, 2, 4, 16}, c}, {{1, 2, 4, 8}, s}}, options);
+}
+
 // N094: starts known at run time alone.
 TEST(Cases, SliceWithRuntimeStarts) {
   ModelBuilder b(13);
