@@ -15,7 +15,7 @@ Pipeline CalibrationPipeline(const PassOptions &options) {
   Pipeline p = SimplifyPipeline();
   // Integer tensors carry their scales; QuantizeLinear, DequantizeLinear with constant parameters and QLinear* are
   // gone.
-  p.push_back({{"type-quantized"}});
+  p.push_back({{"type-quantized", "convert-integer-products", "expand-quantize", "split-gemm"}});
   // Loops and recurrent layers that the NPU can run turn by turn are gone.
   p.push_back({{"unroll-loops", "unroll-recurrent"}});
   if (options.opt_level > 0) {

@@ -32,7 +32,7 @@ const RuleDoc kStride{"conv-stride", "strides must be at most 64", "use smaller 
 const RuleDoc kDilation{"conv-dilation", "dilations must be at most 64", "use smaller dilations"};
 const RuleDoc kPads{"conv-pads", "pads must be smaller than the dilated kernel", "pad with a Pad node first"};
 const RuleDoc kWeights{"conv-weights",
-                       "weights must be a constant of a type the target multiplies (int8, uint8, float16)",
+                       "weights must be a constant of a type the target multiplies (int8, uint8, int4, uint4, float16)",
                        "export the weights as initializers"};
 const RuleDoc kWeightAxis{"conv-weight-axis", "weights must be quantised per tensor or per output channel",
                           "re-quantise per output channel"};
@@ -141,7 +141,8 @@ void CheckWeights(const Node &n, const CheckContext &ctx, const Value *w, int ch
   report.Require(Outer(w)->constant() != nullptr, weights, "a constant",
                  fmt::format("the computed tensor '{}'", w->name()));
   if (quantized) {
-    report.Require(w->type().is_quantized() && (t == DType::I8 || t == DType::U8), weights, "quantised i8 or u8",
+    const bool narrow = t == DType::I8 || t == DType::U8 || t == DType::I4 || t == DType::U4;
+    report.Require(w->type().is_quantized() && narrow, weights, "quantised i8, u8, i4 or u4",
                    w->type().is_quantized() ? std::string(Name(t)) : "float");
     if (w->type().is_quantized() && !w->type().quant()->per_tensor())
       report.Require(w->type().quant()->axis == channel_axis, axis, fmt::format("axis {}", channel_axis),

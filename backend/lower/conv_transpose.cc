@@ -41,7 +41,7 @@ const RuleDoc kDilation{"conv-transpose-dilation",
                         "use smaller dilations"};
 const RuleDoc kPads{"conv-transpose-pads", "pads must not be negative", "slice the result instead"};
 const RuleDoc kWeights{"conv-transpose-weights",
-                       "weights must be a constant of a type the target multiplies (int8, uint8, float16)",
+                       "weights must be a constant of a type the target multiplies (int8, uint8, int4, uint4, float16)",
                        "export the weights as initializers"};
 const RuleDoc kWeightAxis{"conv-transpose-weight-axis", "weights must be quantised per tensor or per output channel",
                           "re-quantise per output channel"};

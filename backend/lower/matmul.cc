@@ -18,10 +18,11 @@ using isa::View;
 using program::Box;
 
 const RuleDoc kRank{"matmul-rank", "operands must have two to four dims", "reshape, or unroll the outer batch dims"};
-const RuleDoc kWeights{
-    "matmul-weights",
-    "a constant second operand must be a matrix of a type the target multiplies (int8, uint8, float16)",
-    "export it as a 2-D initializer"};
+const RuleDoc kWeights{"matmul-weights",
+                       "a constant second operand must be a matrix of a type the target multiplies (int8, uint8, "
+                       "float16; int4, uint4 as a "
+                       "matrix)",
+                       "export it as a 2-D initializer"};
 const RuleDoc kWeightAxis{"matmul-weight-axis", "weights must be quantised per tensor or per column",
                           "re-quantise per column"};
 const RuleDoc kBatch{"matmul-batch", "batch dims of a computed second operand must equal the first's, or be 1",

@@ -433,9 +433,11 @@ Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, P
             : ctx.AddConst(
                   layout->bytes, p.name + "/weights",
                   [layout, p, tiles, weights, table](uint8_t *dst) {
-                    if (p.uniform_weight)
+                    if (p.uniform_weight) {
+                      const int32_t code = *p.uniform_weight, one = BitWidth(p.w) == 4 ? (code & 15) * 0x11 : code;
                       for (int64_t at = 0, size = ByteSize(p.w); at < LowerContext::kPatternBytes; at += size)
-                        std::memcpy(dst + at, &*p.uniform_weight, size);
+                        std::memcpy(dst + at, &one, size);
+                    }
                     for (const auto &piece : layout->chunks) {
                       for (size_t s = 0; s < (p.uniform_weight ? 0 : piece.slice_offset.size()); ++s) {
                         const int64_t ic0 = static_cast<int64_t>(s) * tiles.slice_ic;

@@ -1,5 +1,5 @@
 // Packing: [OC/oc][IC/c2][KH][KW][c2][oc] (dense, per group), [C/oc][KH][KW][oc] (depthwise), lanes past the end hold
-// the channel's zero point.
+// the channel's zero point. Four-bit types lie two in a byte, the low nibble first.
 #include "backend/lower/weights.h"
 
 #include <algorithm>
@@ -50,13 +50,26 @@ std::optional<int32_t> UniformWeight(const WeightSource &w) {
 
 PackWeights MakePackWeights(const MxuProblem &p, const Target &t, WeightSource w, std::vector<int32_t> zero) {
   const int64_t lanes = t.mxu.oc, c2 = p.matmul || p.mode != isa::ConvMode::Depthwise ? t.C2(p.x) : 1;
-  const int bytes = ByteSize(p.w);
-  NPUC_CHECK(bytes == 1 || bytes == 2, "weights of {}", Name(p.w));
-  return [p, lanes, c2, bytes, w = std::move(w), zero = std::move(zero)](int64_t oc0, int64_t noc, int64_t ic0,
-                                                                         int64_t nic, uint8_t *dst) {
+  const int bits = BitWidth(p.w);
+  NPUC_CHECK(bits == 4 || bits == 8 || bits == 16, "weights of {}", Name(p.w));
+  return [p, lanes, c2, bits, w = std::move(w), zero = std::move(zero)](int64_t oc0, int64_t noc, int64_t ic0,
+                                                                        int64_t nic, uint8_t *dst) {
     const bool is_float = p.w == DType::F16;
     auto zw = [&](int64_t oc) { return is_float || zero.empty() ? 0 : zero.size() == 1 ? zero[0] : zero[oc]; };
-    auto put = [&](int32_t v) { bytes == 1 ? Put<uint8_t>(dst, v) : Put<uint16_t>(dst, v); };
+    bool high = false; // the nibble that comes next
+    auto put = [&](int32_t v) {
+      if (bits == 8) {
+        Put<uint8_t>(dst, v);
+      } else if (bits == 16) {
+        Put<uint16_t>(dst, v);
+      } else if (high) {
+        *dst++ |= static_cast<uint8_t>(v << 4);
+        high = false;
+      } else {
+        *dst = static_cast<uint8_t>(v & 15);
+        high = true;
+      }
+    };
     auto value = [&](int64_t oc, int64_t ic, int64_t kh, int64_t kw) -> int32_t {
       if (w.merged_oc) {
         const int64_t in_group = oc % p.group_oc(); // within the merged group
@@ -69,7 +82,7 @@ PackWeights MakePackWeights(const MxuProblem &p, const Target &t, WeightSource w
     const bool depthwise = p.mode == isa::ConvMode::Depthwise && !p.matmul;
     const int64_t group_oc = p.mode == isa::ConvMode::Grouped ? p.group_oc() : noc;
     const int64_t ics = depthwise ? 1 : nic;
-    for (int64_t g = 0; g < noc; g += group_oc)
+    for (int64_t g = 0; g < noc; g += group_oc) {
       for (int64_t ob = 0; ob < group_oc; ob += lanes)
         for (int64_t ib = 0; ib < ics; ib += c2)
           for (int64_t kh = 0; kh < p.kh; ++kh)
@@ -81,6 +94,11 @@ PackWeights MakePackWeights(const MxuProblem &p, const Target &t, WeightSource w
                       : ic >= ics   ? zw(oc)
                                     : value(oc, depthwise ? 0 : ic0 + ic, kh, kw));
                 }
+      if (high) { // each group begins with a byte
+        ++dst;
+        high = false;
+      }
+    }
   };
 }
 

@@ -9,8 +9,8 @@
 namespace npuc::lower {
 
 // Where weight (oc, ic, kh, kw) lies in a tensor: element index base + oc*s_oc + ic*s_ic + kh*s_kh + kw*s_kw, oc
-// counted over all groups (s_oc steps across group borders too), ic within its group. i8/u8/i16/f16; f32 is rounded to
-// f16.
+// counted over all groups (s_oc steps across group borders too), ic within its group. i4/u4/i8/u8/i16/f16; f32 is
+// rounded to f16.
 struct WeightSource {
   Tensor tensor;
   int64_t base = 0, s_oc = 0, s_ic = 0, s_kh = 0, s_kw = 0;

@@ -55,7 +55,19 @@ const Value *Stored(const Value *v) {
 }
 
 bool IsNarrowInt(DType t) {
-  return t == DType::I8 || t == DType::U8 || t == DType::I16 || t == DType::U16 || t == DType::I4 || t == DType::U4;
+  switch (t) {
+  case DType::I8:
+  case DType::U8:
+  case DType::I16:
+  case DType::U16:
+  case DType::I4:
+  case DType::U4:
+  case DType::I2:
+  case DType::U2:
+    return true;
+  default:
+    return false;
+  }
 }
 
 // Reads every element of its operand and makes as many: what reads the result needs all of the operand.
@@ -119,7 +131,9 @@ private:
   // Bytes that the elements of a constant take at least when stored for the NPU.
   int64_t StoredBytes(const Value *v, int64_t elements) const {
     const DType t = v->type().dtype();
-    const int64_t bits = IsFloat(t) ? std::min(BitWidth(t), BitWidth(view_.float_as)) : BitWidth(t);
+    int bits = BitWidth(t);
+    if (IsFloat(t))
+      bits = view_.four_bit_weights ? 4 : std::min(bits, BitWidth(view_.float_as));
     return elements * bits / 8;
   }
 

@@ -40,6 +40,7 @@ struct ModelWork {
 // Operators whose first operand comes from integers (QLinear..., ...Integer, DequantizeLinear) count as those.
 struct WorkView {
   DType float_as = DType::F16;
+  bool four_bit_weights = false; // float weights may be stored with four bits (--quant-config)
 };
 
 ModelWork AnalyzeWork(const Module &m, const Target &target, const WorkView &view);

@@ -218,7 +218,8 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
 
   // The yardstick is what the model asks for after shape inference, constant folding and dead code: after the first
   // stages, before anything that is ours.
-  const report::WorkView view{FloatView(options.precision, ctx.options.have_samples)};
+  const report::WorkView view{FloatView(options.precision, ctx.options.have_samples),
+                              ctx.options.quant_config.AnyFourBits()};
   report::ModelWork work;
   std::vector<report::CheckRow> checklist;
   bool analyzed = false;

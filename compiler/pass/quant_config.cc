@@ -238,6 +238,10 @@ bool QuantConfig::HasRanges() const {
   return false;
 }
 
+bool QuantConfig::AnyFourBits() const {
+  return std::any_of(nodes.begin(), nodes.end(), [](const auto &n) { return n.second.weight_bits == 4; });
+}
+
 NodeQuant QuantConfig::ForNode(const Node &n) const {
   NodeQuant r;
   if (nodes.empty())

@@ -52,6 +52,7 @@ struct QuantConfig {
   std::map<std::string, NodeQuant, std::less<>> nodes; // by OnnxNode id
   std::map<std::string, TensorQuant, std::less<>> tensors;
 
+  bool AnyFourBits() const; // some entry asks for 4-bit weights
   bool empty() const { return !precision && nodes.empty() && tensors.empty(); }
   // Any range, or scale, that stands instead of samples.
   bool HasRanges() const;

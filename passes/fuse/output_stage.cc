@@ -229,10 +229,16 @@ bool FuseFloatStage(Node &n, llvm::ArrayRef<Value *> operands, PassContext &ctx)
     return false;
   StageBuilder stage(n, operands, ctx);
   Node *last = &n;
+  // A computed factor for all elements (a scale that is known at run time) is read as it is, in f16 at last.
+  auto side = [&](Value *s) -> Value * {
+    if (Value *typed = TypedSide(s))
+      return typed;
+    return HasStaticShape(s) && s->type().shape().num_elements() == 1 && IsFloat(s->type().dtype()) ? s : nullptr;
+  };
   for (;;) {
     Node *const next = SoleUser(last->result());
     if (!next || IsNpucOp(*next, "Quantize") || next->num_results() != 1 || DeniedBy(*next, ctx) ||
-        !stage.Append(*next, last->result()->uses()[0].operand, TypedSide))
+        !stage.Append(*next, last->result()->uses()[0].operand, side))
       break;
     last = next;
   }

@@ -53,6 +53,8 @@ bool IsFlexible(const Node &n) {
 bool StaysF32(const Node &n, unsigned i) {
   if (IsOneOf(n, {"Conv", "ConvTranspose", "Gemm"}))
     return i == 2;
+  if (IsNpucOp(n, "Fused")) // constants of an integer product's output stage
+    return n.operand(i)->constant() != nullptr;
   if (n.Is("BatchNormalization"))
     return i >= 1;
   if (IsOneOf(n, {"LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization"}))
@@ -240,6 +242,8 @@ private:
         continue;
       }
       n.set_operand(i, AsHalf(v, FilterAxis(n, i)));
+      if (IsNpucOp(n, "Fused"))
+        n.body(0)->input(i)->set_type(Half(v->type()));
     }
     for (unsigned i = 0; i < n.num_results(); ++i) {
       Value *const r = n.result(i);

@@ -49,6 +49,23 @@ QuantRef ReadQuant(const Value *scale, const Value *zero, int64_t axis, const Ty
   return std::make_shared<const QuantParams>(std::move(q));
 }
 
+bool HasTypedForm(const Node &n, QuantRef *quant) {
+  if (n.attrs().Int("block_size", 0) != 0)
+    return false;
+  const Value *const x = n.operand(0);
+  const Type &out = n.result()->type();
+  if ((!IsRawInteger(x->type()) && !TypedSource(x)) || !out.is_tensor() ||
+      (out.dtype() != DType::F32 && out.dtype() != DType::F16))
+    return false;
+  const QuantRef q = ReadQuant(n.operand(1), n.operand(2), n.attrs().Int("axis", 1), x->type());
+  // Of fewer than 8 bits or with several scales only weights are multiplied.
+  if (!q || ((!q->per_tensor() || BitWidth(x->type().dtype()) < 8) && !x->constant()))
+    return false;
+  if (quant)
+    *quant = q;
+  return true;
+}
+
 Value *TypedSource(const Value *v) {
   const Node *cast = DefinedBy(v, "QuantCast", "npuc");
   return cast && !v->type().is_quantized() && cast->operand(0)->type().is_quantized() ? cast->operand(0) : nullptr;
@@ -64,12 +81,27 @@ bool IsRawInteger(const Type &t) {
   case DType::U16:
   case DType::I4:
   case DType::U4:
+  case DType::I2:
+  case DType::U2:
   case DType::I32:
     return true;
   default:
     return false;
   }
 }
+
+namespace {
+Tensor AtLeastFourBits(const Tensor &t) {
+  if (t.dtype() != DType::I2 && t.dtype() != DType::U2)
+    return t;
+  const DType wide = t.dtype() == DType::I2 ? DType::I4 : DType::U4; // one byte an element, both
+  if (t.is_splat())
+    return Tensor::Splat(wide, t.dims(), t.bytes());
+  Tensor r = Tensor::Allocate(wide, t.dims());
+  std::memcpy(r.mutable_bytes(), t.bytes(), t.num_stored_bytes());
+  return r;
+}
+} // namespace
 
 Value *QuantRewriter::Typed(Value *raw, const QuantRef &quant, Node *before) {
   if (Value *source = TypedSource(raw)) {
@@ -85,7 +117,7 @@ Value *QuantRewriter::Typed(Value *raw, const QuantRef &quant, Node *before) {
       return u.user->result();
   Graph &g = *raw->graph();
   if (const Tensor *t = raw->constant()) {
-    Value *copy = g.AddConstant(*t, raw->name() + "_q", raw->def(), quant);
+    Value *copy = g.AddConstant(AtLeastFourBits(*t), raw->name() + "_q", raw->def(), quant);
     copy->type().set_shape(raw->type().shape());
     return copy;
   }

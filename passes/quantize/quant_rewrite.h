@@ -16,18 +16,16 @@ QuantRef ReadQuant(const Value *scale, const Value *zero, int64_t axis, const Ty
 
 class QuantRewriter {
 public:
-  // raw as a value with these parameters: the value that a QuantCast made raw from, a typed copy of a constant, or a
-  // QuantCast. `before`: where a copy or cast may stand (the user).
+  // raw as a value with these parameters: the value that a QuantCast made raw from, a typed copy of a constant (2 bits
+  // become 4, the fewest that the NPU reads), or a QuantCast. `before`: where a copy or cast may stand (the user).
   Value *Typed(Value *raw, const QuantRef &quant, Node *before);
   // The raw view of a typed value, just behind its definition.
   Value *Raw(Value *typed, Node *before);
-
-private:
-  struct Made {
-    QuantRef quant;
-    Value *value;
-  };
 };
+
+// Whether a DequantizeLinear or its like has parameters that types can carry: constant, positive, per tensor or per
+// slice of one axis, for integers of up to 32 bits. Several only for constants. *quant, if wanted: the parameters.
+bool HasTypedForm(const Node &dequantize, QuantRef *quant = nullptr);
 
 // If v is QuantCast(typed) to raw: the typed value; else null.
 Value *TypedSource(const Value *v);

@@ -174,7 +174,13 @@ private:
     }
     if (has_bias && !means.empty() && !ctx_.estimate_only)
       CorrectBias(n, MeanShift(n, *t, q, means, n.Is("Conv") ? n.attrs().Int("group", 1) : 1));
-    SetConstant(n, 1, std::move(q.codes), q.quant);
+    SetConstant(n, 1, bits == 4 ? AsFourBits(q.codes) : std::move(q.codes), q.quant);
+  }
+
+  static Tensor AsFourBits(const Tensor &codes) {
+    Tensor r = Tensor::Allocate(DType::I4, codes.dims()); // one byte an element in memory, half a byte for the NPU
+    std::memcpy(r.mutable_bytes(), codes.bytes(), codes.num_stored_bytes());
+    return r;
   }
 
   // Adds what rounding took from each channel's mean.

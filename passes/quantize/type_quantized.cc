@@ -16,6 +16,9 @@
 // MatMulInteger, QLinear* with per-row scales or channels_last. Q and DQ leave no origin where they vanish; the nodes
 // that remain (Quantize, Dequantize) keep theirs. Tensors keep their names.
 //
+// Typed u16 becomes i16, code and zero point less 32768: the same numbers, in the 16 bits that the NPU multiplies. A
+// Requantize stands where raw u16 comes in or goes out.
+//
 // Cost: one sweep forwards and one backwards.
 #include "passes/quantize/quant_rewrite.h"
 
@@ -49,7 +52,8 @@ private:
     if (!n.Is("QuantizeLinear") || n.attrs().Int("block_size", 0) != 0)
       return false;
     Type type = n.result()->type();
-    if (!IsRawInteger(type) || type.dtype() == DType::I32 || !n.operand(0)->type().is_tensor())
+    if (!IsRawInteger(type) || type.dtype() == DType::I32 || BitWidth(type.dtype()) < 8 ||
+        !n.operand(0)->type().is_tensor())
       return false;
     const DType from = n.operand(0)->type().dtype();
     if (from != DType::F32 && from != DType::F16)
@@ -65,19 +69,12 @@ private:
   }
 
   bool Dequantize(Node &n) {
-    if (!n.Is("DequantizeLinear") || n.attrs().Int("block_size", 0) != 0)
+    QuantRef q;
+    if (!n.Is("DequantizeLinear") || !HasTypedForm(n, &q))
       return false;
-    Value *const x = n.operand(0);
-    const Type &out = n.result()->type();
-    const bool typed_already = TypedSource(x) != nullptr;
-    if ((!IsRawInteger(x->type()) && !typed_already) || (out.dtype() != DType::F32 && out.dtype() != DType::F16))
-      return false;
-    const QuantRef q = ReadQuant(n.operand(1), n.operand(2), n.attrs().Int("axis", 1), x->type());
-    if (!q || (!q->per_tensor() && !x->constant()))
-      return false;
-    Value *const typed = rewriter_.Typed(x, q, &n);
+    Value *const typed = rewriter_.Typed(n.operand(0), q, &n);
     Rewriter rw(&n);
-    Node *made = rw.Create("Dequantize", {typed}, n.origin(), {out}, {}, "npuc");
+    Node *made = rw.Create("Dequantize", {typed}, n.origin(), {n.result()->type()}, {}, "npuc");
     rw.ReplaceNode(&n, {made->result()});
     return true;
   }
@@ -332,11 +329,75 @@ private:
   bool changed_ = false;
 };
 
+// u16{s, z} -> i16{s, z - 32768}.
+QuantRef LessHalf(const QuantRef &q) {
+  QuantParams p = *q;
+  for (int32_t &z : p.zero_points)
+    z -= 32768;
+  return std::make_shared<const QuantParams>(std::move(p));
+}
+Tensor LessHalf(const Tensor &t) {
+  Tensor r = Tensor::Allocate(DType::I16, t.dims());
+  for (int64_t i = 0; i < t.num_elements(); ++i)
+    r.mutable_data<int16_t>()[i] = static_cast<int16_t>(t.AsInt(i) - 32768);
+  return r;
+}
+bool IsWide(const Value *v) {
+  return v && v->type().is_tensor() && v->type().is_quantized() && v->type().dtype() == DType::U16;
+}
+
+bool SignedWide(Graph &g) {
+  bool changed = false;
+  auto signed_type = [](Type t) {
+    t.set_dtype(DType::I16);
+    t.set_quant(LessHalf(t.quant()));
+    return t;
+  };
+  for (Node &n : g.nodes_early_inc()) {
+    for (unsigned i = 0; i < n.num_bodies(); ++i)
+      changed |= SignedWide(*n.body(i));
+    if (IsNpucOp(n, "QuantCast") && IsWide(n.operand(0)) && !IsWide(n.result()))
+      continue; // its operand was dealt with where it is made
+    for (unsigned i = 0; i < n.num_results(); ++i) {
+      Value *const v = n.result(i);
+      if (!IsWide(v))
+        continue;
+      changed = true;
+      const Type wide = v->type();
+      Node *const next = &*std::next(n.getIterator());
+      Rewriter rw(next);
+      llvm::SmallVector<Use, 4> raw, others;
+      for (const Use &u : v->uses())
+        (IsNpucOp(*u.user, "QuantCast") ? raw : others).push_back(u);
+      Value *narrow = v;
+      if (n.is_constant()) {
+        narrow = rw.Constant(LessHalf(*v->constant()), v->name() + "_i16", signed_type(wide).quant());
+      } else if (IsNpucOp(n, "QuantCast")) {
+        if (others.empty())
+          continue;
+        narrow = rw.Create("Requantize", {v}, {}, {signed_type(wide)}, {}, "npuc")->result();
+      } else {
+        v->set_type(signed_type(wide));
+        if (!raw.empty()) {
+          Value *const out = rw.Create("Requantize", {v}, {}, {wide}, {}, "npuc")->result();
+          for (const Use &u : raw)
+            u.user->set_operand(u.operand, out);
+        }
+        continue;
+      }
+      for (const Use &u : others)
+        u.user->set_operand(u.operand, narrow);
+    }
+  }
+  return changed;
+}
+
 } // namespace
 
 StatusOr<bool> TypeQuantized(Module &m, PassContext &) {
   Typer typer;
-  const bool changed = typer.Run(m.main());
+  bool changed = typer.Run(m.main());
+  changed |= SignedWide(m.main());
   if (changed)
     EraseDeadNodes(m.main());
   return changed;

@@ -9,15 +9,17 @@
 // evaluate (an integer division by zero, say) is left for the run. Splats stay splats: Expand, ConstantOfShape and
 // elementwise arithmetic on splats compute one element however large the result.
 //
-// Left alone: DequantizeLinear of a constant (it carries a weight's quantisation to convert-qdq; npuc::Dequantize is
-// folded, for that pass has decided by then), random and stateful operators, Loop and Scan, and results that would add
-// more than 16 MiB over their operands. Folded nodes leave no origin: they are eliminated.
+// Left alone: DequantizeLinear of a constant whose scales a type can carry (it takes a weight's quantisation to
+// convert-qdq; npuc::Dequantize is folded, for that pass has decided by then), random and stateful operators, Loop and
+// Scan, and results that would add more than 16 MiB over their operands. Folded nodes leave no origin: they are
+// eliminated.
 //
 // Cost: one inference and at most one evaluation a node.
 #include "compiler/interp/interpreter.h"
 #include "compiler/ops/infer.h"
 #include "compiler/support/hash.h"
 #include "passes/common.h"
+#include "passes/quantize/quant_rewrite.h"
 #include "llvm/ADT/Hashing.h"
 
 namespace npuc {
@@ -158,7 +160,7 @@ private:
   }
 
   void Fold(Node &n) {
-    if (n.num_bodies() != 0 || !n.op().has(kPure) || n.Is("DequantizeLinear"))
+    if (n.num_bodies() != 0 || !n.op().has(kPure) || (n.Is("DequantizeLinear") && HasTypedForm(n)))
       return;
     if (n.num_results() == 1) {
       if (Tensor t = FromShapeData(n.result()))

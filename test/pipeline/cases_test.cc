@@ -3,64 +3,16 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 
 #include "backend/report/render.h"
-#include "compiler/driver/compile.h"
-#include "runtime_stub/session.h"
-#include "test/onnx/model_builder.h"
+#include "test/pipeline/run_case.h"
 
 namespace npuc::test {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using Dims64 = std::vector<int64_t>;
-
-std::string WriteModel(const ModelBuilder &b) {
-  const ::testing::TestInfo &info = *::testing::UnitTest::GetInstance()->current_test_info();
-  const fs::path dir = fs::path(NPUC_BUILD_DIR) / "test_pipeline";
-  fs::create_directories(dir);
-  const std::string path = (dir / (std::string(info.test_suite_name()) + "_" + info.name() + ".onnx")).string();
-  std::ofstream(path, std::ios::binary) << b.m.SerializeAsString();
-  return path;
-}
-
-// Compiles and runs; a failure is the status.
-StatusOr<std::vector<Tensor>> CompileAndRun(const ModelBuilder &b, const std::vector<Tensor> &inputs,
-                                            CompilerOptions options) {
-  options.model = WriteModel(b);
-  options.jobs = 1;
-  DiagnosticEngine diagnostics;
-  auto made = Compile(options, diagnostics);
-  if (!made.ok()) {
-    for (const Diagnostic &d : diagnostics.All())
-      if (d.severity == Severity::error)
-        return Error(d.code, d.message);
-    return made.status();
-  }
-  NPUC_ASSIGN_OR_RETURN(auto model, runtime::Model::FromFile(std::move(made->file), "case"));
-  runtime::SessionOptions how;
-  how.threads = 1;
-  how.checked = true;
-  runtime::Session session(model, how);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    NPUC_RETURN_IF_ERROR(session.SetInput(static_cast<int>(i), inputs[i]));
-  NPUC_RETURN_IF_ERROR(session.Run());
-  std::vector<Tensor> out;
-  for (int i = 0; i < session.num_outputs(); ++i)
-    out.push_back(session.Output(i).tensor()->Expand());
-  // The views' buffers go with the session.
-  for (Tensor &t : out)
-    if (t.dtype() != DType::String) {
-      Tensor own = Tensor::Allocate(t.dtype(), t.dims());
-      std::memcpy(own.mutable_bytes(), t.bytes(), t.num_stored_bytes());
-      t = own;
-    }
-  return out;
-}
 
 struct Want {
   Dims64 dims;
