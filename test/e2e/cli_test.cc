@@ -64,7 +64,7 @@ TEST_F(Npuc, TheDefaultOutputIsInTheCurrentFolder) {
   EXPECT_EQ(Entries(dir_), (std::vector<std::string>{"digits.bin"}));
 }
 
-TEST_F(Npuc, SameBytesWhateverThreadsNameAndFolder) {
+TEST_F(Npuc, SameBytesWhateverThreadsNameAndFolder) {  // N121
   fs::create_directories(dir_ / "sub");
   ASSERT_EQ(Run({kDigits, "-o", "a.bin", "-q", "-j", "1"}).code, 0);
   ASSERT_EQ(Run({kDigits, "-o", "sub/b.bin", "-q", "-j", "4"}).code, 0);

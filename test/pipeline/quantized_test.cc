@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "compiler/support/npy.h"
 #include "test/pipeline/run_case.h"
 
 namespace npuc::test {
@@ -683,6 +684,43 @@ TEST(Quantized, FourBitWeightsHalveTheirBytes) {
       EXPECT_NEAR(reports[1].memory.const_bytes - reports[0].memory.const_bytes, saved, 64) << "alignment";
       EXPECT_NEAR(reports[1].performance.ddr_read_bytes - reports[0].performance.ddr_read_bytes, saved, 64);
     }
+}
+
+// N088: calibration of a Clip whose bounds are inputs: initializers, a Constant node, the upper one alone.
+TEST(Quantized, CalibratedClipWithBoundsAsInputs) {
+  for (const char *form : {"initializers", "constant node", "upper only"}) {
+    SCOPED_TRACE(form);
+    const bool lower = std::string(form) != "upper only";
+    ModelBuilder b(13);
+    b.In("x", {1, 1, 4, 4}).Out("y").Init("w", Floats({1, 1, 1, 1}, {2})).Init("six", Floats({}, {6}));
+    if (std::string(form) == "constant node")
+      b.Node("Constant", {}, {"zero"}, {T("value", Floats({}, {0}))});
+    else
+      b.Init("zero", Floats({}, {0}));
+    b.Node("Conv", {"x", "w"}, {"c"}, {}, "first");
+    b.Node("Clip", {"c", lower ? "zero" : "", "six"}, {"r"}, {}, "clip");
+    b.Node("Conv", {"r", "w"}, {"y"}, {}, "second");
+    std::vector<float> samples = RandomReals(8 * 16, 53, -4, 4);
+    samples[0] = 4, samples[1] = -4;
+    const std::string path = WriteModel(b) + ".npy";
+    const Dims64 shape{8, 1, 4, 4};
+    ASSERT_TRUE(
+        WriteNpy(path, "<f4", shape, {reinterpret_cast<const uint8_t *>(samples.data()), samples.size() * 4}).ok());
+    CompilerOptions options;
+    options.precision = Precision::Int8;
+    options.calib = {path};
+    options.calib_method = "minmax";
+    report::Report r;
+    const std::vector<float> x(samples.begin(), samples.begin() + 16);
+    auto got = CompileAndRun(b, {Floats({1, 1, 4, 4}, x)}, options, &r);
+    ASSERT_TRUE(got.ok()) << got.status();
+    // The range between the layers is [0, 6], or [-8, 6]: steps of 6 / 255 or 14 / 255, doubled behind.
+    const float low = lower ? 0 : -8;
+    for (int i = 0; i < 16; ++i)
+      EXPECT_NEAR((*got)[0].AsDouble(i), 2 * std::clamp(2 * x[i], low, 6.0f), (lower ? 0.06 : 0.13) + 8.0 / 255);
+    EXPECT_EQ(PrecisionOf(r, "Conv"), "u8");
+    EXPECT_EQ(Hosted(r), 0);
+  }
 }
 
 } // namespace
