@@ -1,6 +1,7 @@
 #include "backend/report/build.h"
 
 #include <algorithm>
+#include <set>
 
 #include "backend/report/advice.h"
 #include "backend/report/nodes.h"
@@ -234,6 +235,17 @@ void FillQuantization(const BuildInput &in, Report *r) {
     for (OriginId id : k.origin)
       if (id < in.module.onnx_nodes().size())
         q.kept_float.push_back({in.module.onnx_nodes()[id].id, k.why});
+  std::set<std::string_view> on_npu, said;
+  for (const NodeRow &n : r->nodes)
+    if (n.verdict == "npu" && n.precision == "f16")
+      on_npu.insert(n.id);
+  for (const KeptFloatRow &k : q.kept_float)
+    said.insert(k.node);
+  std::vector<KeptFloatRow> came_so;
+  for (const KeptFloatRow &k : in.imported_float)
+    if (on_npu.count(k.node) && !said.count(k.node))
+      came_so.push_back(k);
+  q.kept_float.insert(q.kept_float.end(), came_so.begin(), came_so.end());
   for (const NodeRow &n : r->nodes) {
     if (n.verdict == "npu" && (n.precision == "i8" || n.precision == "u8"))
       ++q.nodes_int8;

@@ -27,9 +27,14 @@ struct BuildInput {
   std::string model_sha256;
   Map<std::string> options; // that can change the result
   std::string command;
-  std::vector<InputFile> files; // that options name
-  TryFn try_change;             // none: no advice
+  std::vector<InputFile> files;             // that options name
+  TryFn try_change;                         // none: no advice
+  std::vector<KeptFloatRow> imported_float; // FloatReasons of the model
 };
+
+// For products whose operands came quantised: what would keep them from integers, in graph order. Of the model as
+// imported.
+std::vector<KeptFloatRow> FloatReasons(const Module &imported);
 
 // All of the report but `gates`, `compile`, `warnings` and binary_sha256.
 //

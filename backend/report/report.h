@@ -386,7 +386,7 @@ struct Quantization {
   int64_t samples = 0;
   int64_t nodes_int8 = 0, nodes_int16 = 0, nodes_f16 = 0, nodes_host_float = 0;
   double cosine = 1; // --min-cosine: float reference against the binary's run; 1 when not asked for
-  std::vector<KeptFloatRow> kept_float; // in graph order; only where npuc quantised
+  std::vector<KeptFloatRow> kept_float; // in graph order: where npuc quantised, then of what came so
   template <class S, class V> static void Fields(S &s, V &v) {
     v("method", s.method);
     v("samples", s.samples);

@@ -197,6 +197,7 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   if (change && change->edit && !change->edit(*c.module))
     return Error("E0501", "the change does not apply");
   const report::ModelGraph graph = report::GraphOf(*c.module);
+  std::vector<report::KeptFloatRow> imported_float = report::FloatReasons(*c.module);
 
   ThreadPool threads(options.jobs);
   PassContext ctx(target, diagnostics);
@@ -269,8 +270,9 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
                         emit::Emit(*c.module, lower::ReferenceNpuOps(), target, emit_options));
   records.push_back({"emit", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), true});
 
-  report::BuildInput in{*c.module, target, work, graph, checklist, emitted, ctx, {}, {}, {}, {}, try_change};
+  report::BuildInput in{*c.module, target, work, graph, checklist, emitted, ctx, {}, {}, {}, {}, try_change, {}};
   in.model_sha256 = model_sha256.get();
+  in.imported_float = std::move(imported_float);
   for (const auto &[flag, value] : NormalizedOptions(options)) {
     const std::string key = flag.substr(flag.find_first_not_of('-'));
     auto have = std::find_if(in.options.begin(), in.options.end(), [&](auto &o) { return o.first == key; });

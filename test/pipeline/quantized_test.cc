@@ -223,6 +223,13 @@ std::string PrecisionOf(const report::Report &r, std::string_view op) {
       return n.verdict == "npu" ? n.precision : n.verdict;
   return "absent";
 }
+// Why the node "op" is no integer product.
+std::string WhyFloat(const report::Report &r) {
+  for (const report::KeptFloatRow &k : r.quantization.kept_float)
+    if (k.node == "op")
+      return k.why;
+  return "";
+}
 int Hosted(const report::Report &r) {
   int n = 0;
   for (const report::NodeRow &row : r.nodes)
@@ -286,7 +293,12 @@ TEST(Quantized, ChannelAxes) {
           y = out.Rounded(y);
         report::Report r;
         RunBoth(b, {Floats(c.x, x)}, {y}, quantised ? 0.125 : 0, &r);
-        EXPECT_EQ(PrecisionOf(r, c.op), axis < 0 || axis == c.channel_axis ? "u8" : "f16");
+        const bool fits = axis < 0 || axis == c.channel_axis;
+        EXPECT_EQ(PrecisionOf(r, c.op), fits ? "u8" : "f16");
+        EXPECT_EQ(WhyFloat(r),
+                  fits ? ""
+                       : fmt::format("its weights have scales along axis {}, a product has them along axis {}", axis,
+                                     c.channel_axis));
         EXPECT_EQ(Hosted(r), 0);
       }
 }
@@ -363,6 +375,7 @@ TEST(Quantized, BlockedWeights) {
         RunBoth(b, {Floats({3, 16}, x)},
                 {Product(rounded ? in.Rounded(AsDoubles(x)) : AsDoubles(x), w.Reals(), 3, 16, 6)}, 0, &r);
         EXPECT_EQ(PrecisionOf(r, "MatMul"), "f16");
+        EXPECT_EQ(WhyFloat(r), "its weights have one scale a block; a product has one an output channel");
         EXPECT_EQ(Hosted(r), 0);
       }
 }
@@ -381,6 +394,7 @@ TEST(Quantized, Float8Weights) {
   // w = [[0, .25], [-.25, .5], [.125, 112]]
   RunBoth(b, {Floats({2, 3}, {1, 2, 4, -1, 0.5f, 0})}, {{0, 0.25 + 1 + 448, -0.125, -0.25 + 0.25}}, 0, &r);
   EXPECT_EQ(PrecisionOf(r, "MatMul"), "f16");
+  EXPECT_EQ(WhyFloat(r), "its weights are float8e4m3fn; the NPU multiplies integers and float16");
   EXPECT_EQ(Hosted(r), 0);
 }
 
