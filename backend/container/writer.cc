@@ -2,6 +2,8 @@
 // Deterministic: nothing but the model decides a byte.
 #include <algorithm>
 #include <cstring>
+#include <future>
+#include <utility>
 
 #include "backend/container/format.h"
 #include "backend/container/metadata_generated.h"
@@ -10,7 +12,9 @@
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hash.h"
+#include "compiler/support/int_math.h"
 #include "compiler/support/thread_pool.h"
+#include "compiler/support/zeroed_memory.h"
 
 namespace npuc::container {
 namespace {
@@ -133,7 +137,7 @@ private:
 };
 
 // Pieces whose bytes are to be made are made so many bytes (or one piece) at a time, all threads at it.
-constexpr int64_t kBatchBytes = int64_t{32} << 20;
+constexpr int64_t kBatchBytes = int64_t{16} << 20;
 
 } // namespace
 
@@ -183,40 +187,68 @@ Status WriteModelFile(const ModelFile &m, const std::string &path, ThreadPool *t
       checksum.Update(zeros, std::min<int64_t>(to - at, sizeof zeros));
     return file.PadTo(base + static_cast<uint64_t>(to));
   };
-  std::vector<uint8_t> made; // bytes of the pieces [first, made_end)
-  std::vector<int64_t> made_at;
-  size_t made_end = 0;
-  for (size_t i = 0; i < m.const_pieces.size(); ++i) {
-    const ModelFile::Piece &p = m.const_pieces[i];
-    if (i >= made_end) {
-      int64_t bytes = 0;
-      made_at.clear();
-      const size_t first = i;
-      for (made_end = i; made_end < m.const_pieces.size(); ++made_end) {
-        const ModelFile::Piece &q = m.const_pieces[made_end];
-        const int64_t more = q.data ? 0 : q.bytes;
-        if (bytes > 0 && bytes + more > kBatchBytes)
-          break;
-        made_at.push_back(bytes);
-        bytes += more;
-      }
-      made.assign(static_cast<size_t>(bytes), 0);
-      const auto make = [&](size_t begin, size_t end) {
-        for (size_t k = begin; k < end; ++k)
-          if (!m.const_pieces[first + k].data)
-            m.const_pieces[first + k].CopyTo(made.data() + made_at[k]);
-      };
-      threads ? threads->ParallelFor(made_at.size(), 1, make) : make(0, made_at.size());
+  // Pieces [first, last); `made`: bytes of those that have no data, at made_at.
+  struct Batch {
+    size_t first = 0, last = 0;
+    std::shared_ptr<void> memory;
+    int64_t capacity = 0;
+    std::vector<int64_t> made_at;
+    uint8_t *made() const { return static_cast<uint8_t *>(memory.get()); }
+  };
+  auto make = [&](Batch &b, size_t first) {
+    b.first = b.last = first;
+    b.made_at.clear();
+    int64_t bytes = 0;
+    for (; b.last < m.const_pieces.size(); ++b.last) {
+      const ModelFile::Piece &p = m.const_pieces[b.last];
+      const int64_t more = p.data ? 0 : RoundUp(p.bytes, 64);
+      if (bytes > 0 && bytes + more > kBatchBytes)
+        break;
+      b.made_at.push_back(bytes);
+      bytes += more;
     }
-    NPUC_CHECK(p.offset >= at && p.bytes >= 0 && p.offset + p.bytes <= m.const_bytes,
-               "const piece [{}, {}) after {}, of {}", p.offset, p.offset + p.bytes, at, m.const_bytes);
-    NPUC_RETURN_IF_ERROR(gap(p.offset));
-    const std::span<const uint8_t> bytes(p.data ? p.data : made.data() + made_at[made_at.size() - (made_end - i)],
-                                         static_cast<size_t>(p.bytes));
-    checksum.Update(bytes.data(), bytes.size());
-    NPUC_RETURN_IF_ERROR(file.Write(bytes));
-    at = p.offset + p.bytes;
+    if (bytes <= b.capacity) {
+      std::memset(b.made(), 0, static_cast<size_t>(bytes));
+    } else {
+      b.capacity = m.const_pieces.size() == b.last && first == 0 ? bytes : std::max(bytes, kBatchBytes);
+      b.memory = nullptr; // before there are two
+      b.memory = ZeroedMemory(static_cast<size_t>(b.capacity));
+      NPUC_CHECK(b.memory != nullptr, "out of memory: {} bytes", b.capacity);
+    }
+    const auto work = [&](size_t begin, size_t end) {
+      for (size_t k = begin; k < end; ++k)
+        if (!m.const_pieces[first + k].data)
+          m.const_pieces[first + k].CopyTo(b.made() + b.made_at[k]);
+    };
+    threads ? threads->ParallelFor(b.made_at.size(), 1, work) : work(0, b.made_at.size());
+  };
+  auto write = [&](const Batch &b) -> Status {
+    for (size_t i = b.first; i < b.last; ++i) {
+      const ModelFile::Piece &p = m.const_pieces[i];
+      NPUC_CHECK(p.offset >= at && p.bytes >= 0 && p.offset + p.bytes <= m.const_bytes,
+                 "const piece [{}, {}) after {}, of {}", p.offset, p.offset + p.bytes, at, m.const_bytes);
+      NPUC_RETURN_IF_ERROR(gap(p.offset));
+      const std::span<const uint8_t> bytes(p.data ? p.data : b.made() + b.made_at[i - b.first],
+                                           static_cast<size_t>(p.bytes));
+      checksum.Update(bytes.data(), bytes.size());
+      NPUC_RETURN_IF_ERROR(file.Write(bytes));
+      at = p.offset + p.bytes;
+    }
+    return OkStatus();
+  };
+  // One batch is written while the next is made.
+  Batch batches[2];
+  std::future<Status> writing;
+  for (size_t i = 0, turn = 0; i < m.const_pieces.size(); i = batches[turn].last, turn = 1 - turn) {
+    make(batches[turn], i);
+    if (writing.valid())
+      NPUC_RETURN_IF_ERROR(writing.get());
+    const bool beside = threads && threads->size() > 1 && batches[turn].last < m.const_pieces.size();
+    writing = std::async(beside ? std::launch::async : std::launch::deferred,
+                         [&write, &b = std::as_const(batches[turn])] { return write(b); });
   }
+  if (writing.valid())
+    NPUC_RETURN_IF_ERROR(writing.get());
   NPUC_RETURN_IF_ERROR(gap(m.const_bytes));
   table.back().bytes = static_cast<uint64_t>(m.const_bytes);
   table.back().checksum = checksum.Digest();

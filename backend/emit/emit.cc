@@ -200,9 +200,14 @@ StatusOr<EmitResult> Emit(Module &m, const NpuOps &npu, const Target &target, co
     piece.offset = a.address[i].offset;
     piece.bytes = b.bytes;
     piece.data = b.data;
-    if (!b.data)
-      piece.fill = b.fill;
-    file.const_pieces.push_back(std::move(piece));
+    if (b.data)
+      file.const_pieces.push_back(std::move(piece));
+    for (const program::Part &part : b.parts) {
+      piece.offset = a.address[i].offset + part.offset;
+      piece.bytes = part.bytes;
+      piece.fill = part.fill;
+      file.const_pieces.push_back(piece);
+    }
   }
   file.const_bytes = a.const_bytes;
 

@@ -419,6 +419,44 @@ ConstLayout LayOutConst(const MxuProblem &p, const MxuTiles &tiles, const Target
   return l;
 }
 
+// Chunks are made apart from one another, a few of them together where they are small.
+std::vector<program::Part> PartsOf(const std::shared_ptr<const ConstLayout> &layout, const MxuProblem &p,
+                                   const MxuTiles &tiles, const PackWeights &weights, const PackTable &table) {
+  constexpr int64_t kPartBytes = int64_t{1} << 20;
+  std::vector<program::Part> parts;
+  if (p.uniform_weight) {
+    const int32_t code = *p.uniform_weight, one = BitWidth(p.w) == 4 ? (code & 15) * 0x11 : code;
+    parts.push_back({0, LowerContext::kPatternBytes, [one, size = ByteSize(p.w)](uint8_t *dst) {
+                       for (int64_t at = 0; at < LowerContext::kPatternBytes; at += size)
+                         std::memcpy(dst + at, &one, size);
+                     }});
+  }
+  const bool uniform = p.uniform_weight.has_value();
+  auto begin_of = [layout, uniform](size_t chunk) {
+    if (chunk == layout->chunks.size())
+      return layout->bytes;
+    return uniform ? layout->chunks[chunk].table_offset : layout->chunks[chunk].slice_offset[0];
+  };
+  for (size_t first = 0, last; first < layout->chunks.size(); first = last) {
+    const int64_t from = begin_of(first);
+    for (last = first + 1; last < layout->chunks.size() && begin_of(last + 1) - from <= kPartBytes;)
+      ++last;
+    parts.push_back(
+        {from, begin_of(last) - from, [=, group_ic = p.group_ic(), slice_ic = tiles.slice_ic](uint8_t *dst) {
+           for (size_t c = first; c < last; ++c) {
+             const ConstLayout::Piece &piece = layout->chunks[c];
+             for (size_t s = 0; s < (uniform ? 0 : piece.slice_offset.size()); ++s) {
+               const int64_t ic0 = static_cast<int64_t>(s) * slice_ic;
+               weights(piece.oc0, piece.noc, ic0, std::min(slice_ic, group_ic - ic0),
+                       dst + piece.slice_offset[s] - from);
+             }
+             table(piece.oc0, piece.noc, dst + piece.table_offset - from);
+           }
+         }});
+  }
+  return parts;
+}
+
 } // namespace
 
 Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, PackWeights weights, PackTable table,
@@ -430,24 +468,8 @@ Status EmitMxu(const MxuProblem &p, const MxuTiles &tiles, const Stage &stage, P
       p.shared && p.shared->made && p.shared->chunk == tiles.chunk && p.shared->slice_ic == tiles.slice_ic;
   const program::BufferId constant =
       reuse ? p.shared->buffer
-            : ctx.AddConst(
-                  layout->bytes, p.name + "/weights",
-                  [layout, p, tiles, weights, table](uint8_t *dst) {
-                    if (p.uniform_weight) {
-                      const int32_t code = *p.uniform_weight, one = BitWidth(p.w) == 4 ? (code & 15) * 0x11 : code;
-                      for (int64_t at = 0, size = ByteSize(p.w); at < LowerContext::kPatternBytes; at += size)
-                        std::memcpy(dst + at, &one, size);
-                    }
-                    for (const auto &piece : layout->chunks) {
-                      for (size_t s = 0; s < (p.uniform_weight ? 0 : piece.slice_offset.size()); ++s) {
-                        const int64_t ic0 = static_cast<int64_t>(s) * tiles.slice_ic;
-                        weights(piece.oc0, piece.noc, ic0, std::min(tiles.slice_ic, p.group_ic() - ic0),
-                                dst + piece.slice_offset[s]);
-                      }
-                      table(piece.oc0, piece.noc, dst + piece.table_offset);
-                    }
-                  },
-                  std::pair(tiles.chunk, tiles.slice_ic));
+            : ctx.AddConst(layout->bytes, p.name + "/weights", PartsOf(layout, p, tiles, weights, table),
+                           std::pair(tiles.chunk, tiles.slice_ic));
   if (p.shared)
     *p.shared = {true, tiles.chunk, tiles.slice_ic, constant};
 

@@ -40,6 +40,14 @@ template <class T> void Put(uint8_t *&dst, int32_t v) {
   dst += sizeof x;
 }
 
+// `lanes` output channels of `depth` input channels each, as they lie in the tensor.
+template <class T>
+void PutBlock(uint8_t *&dst, const T *from, int64_t s_oc, int64_t s_ic, int64_t lanes, int64_t depth) {
+  for (int64_t c = 0; c < depth; ++c)
+    for (int64_t o = 0; o < lanes; ++o, dst += sizeof(T))
+      std::memcpy(dst, from + o * s_oc + c * s_ic, sizeof(T));
+}
+
 } // namespace
 
 std::optional<int32_t> UniformWeight(const WeightSource &w) {
@@ -82,11 +90,19 @@ PackWeights MakePackWeights(const MxuProblem &p, const Target &t, WeightSource w
     const bool depthwise = p.mode == isa::ConvMode::Depthwise && !p.matmul;
     const int64_t group_oc = p.mode == isa::ConvMode::Grouped ? p.group_oc() : noc;
     const int64_t ics = depthwise ? 1 : nic;
+    const bool as_it_lies = !w.merged_oc && !w.tensor.is_splat() && bits != 4 && ByteSize(w.tensor.dtype()) * 8 == bits;
     for (int64_t g = 0; g < noc; g += group_oc) {
       for (int64_t ob = 0; ob < group_oc; ob += lanes)
         for (int64_t ib = 0; ib < ics; ib += c2)
           for (int64_t kh = 0; kh < p.kh; ++kh)
-            for (int64_t kw = 0; kw < p.kw; ++kw)
+            for (int64_t kw = 0; kw < p.kw; ++kw) {
+              if (as_it_lies && ob + lanes <= group_oc && ib + c2 <= ics) {
+                const int64_t at =
+                    w.base + (oc0 + g + ob) * w.s_oc + (depthwise ? 0 : ic0 + ib) * w.s_ic + kh * w.s_kh + kw * w.s_kw;
+                bits == 8 ? PutBlock(dst, w.tensor.data<uint8_t>() + at, w.s_oc, w.s_ic, lanes, c2)
+                          : PutBlock(dst, w.tensor.data<uint16_t>() + at, w.s_oc, w.s_ic, lanes, c2);
+                continue;
+              }
               for (int64_t ic = ib; ic < ib + c2; ++ic)
                 for (int64_t o = ob; o < ob + lanes; ++o) {
                   const int64_t oc = oc0 + g + o;
@@ -94,6 +110,7 @@ PackWeights MakePackWeights(const MxuProblem &p, const Target &t, WeightSource w
                       : ic >= ics   ? zw(oc)
                                     : value(oc, depthwise ? 0 : ic0 + ic, kh, kw));
                 }
+            }
       if (high) { // each group begins with a byte
         ++dst;
         high = false;

@@ -5,7 +5,7 @@
 //   ordered      by size, by size x lifetime, by lifetime, by birth, by death: each request goes to the smallest gap
 //   between the requests placed
 //                so far that are alive at some time with it, else on top. Costs the pairs that are alive together, so
-//                an order runs only while the sum of these stays within a budget
+//                an order runs only while the sum of these stays within a budget: a lesser one once all fits
 //   improvement  while the peak is above the capacity and the input is small: the requests at the peak move to the
 //   front of the best order
 //
@@ -23,6 +23,7 @@ namespace npuc::memory {
 namespace {
 
 constexpr int64_t kPairBudget = 20'000'000;
+constexpr int64_t kNicerBudget = 2'000'000; // once it fits
 constexpr size_t kImproveMaxRequests = 3000;
 constexpr int kImproveRounds = 60;
 
@@ -338,7 +339,8 @@ Allocation Allocate(const std::vector<Request> &requests, int64_t capacity) {
       },
   };
   for (const auto &less : orders) {
-    if (best.peak <= floor || budget < pairs)
+    const int64_t left = best.peak <= capacity ? budget - (kPairBudget - kNicerBudget) : budget;
+    if (best.peak <= floor || left < pairs)
       break;
     budget -= pairs;
     std::vector<size_t> order = a.free();

@@ -65,8 +65,7 @@ StatusOr<std::unique_ptr<SampleSet>> OpenSamples(const CompilerOptions &options,
 StatusOr<CalibrationData> CollectStatistics(const CompilerOptions &options, const Module &m, const Shard &shard,
                                             ThreadPool *threads, DiagnosticEngine &diagnostics,
                                             const ProgressFn &progress) {
-  NPUC_ASSIGN_OR_RETURN(const MappedFile model, MappedFile::Open(options.model));
-  const std::string sha256 = Sha256Hex(model.text());
+  NPUC_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(options.model));
   if (options.calib.size() == 1 && LooksLikeStatistics(options.calib[0]))
     return FromFile(options.calib[0], m, sha256, diagnostics);
 

@@ -99,8 +99,7 @@ StatusOr<std::string> HashOf(const std::string &path) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    NPUC_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-    return Sha256Hex(file.text());
+    return Sha256OfFile(path);
   }
   std::vector<std::string> names;
   for (const auto &entry : fs::directory_iterator(path, error))
@@ -109,8 +108,8 @@ StatusOr<std::string> HashOf(const std::string &path) {
   std::sort(names.begin(), names.end());
   std::string all;
   for (const std::string &name : names) {
-    NPUC_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path + "/" + name));
-    all += name + " " + Sha256Hex(file.text()) + "\n";
+    NPUC_ASSIGN_OR_RETURN(const std::string hash, Sha256OfFile(path + "/" + name));
+    all += name + " " + hash + "\n";
   }
   return Sha256Hex(all);
 }
@@ -146,8 +145,8 @@ StatusOr<std::vector<report::InputFile>> InputFiles(const CompilerOptions &o) {
 struct Kept {
   CalibrationData calibration;
   bool calibrated = false;
-  std::map<std::string, Precision> raised; // nodes that are not int8, see raise.h
-  std::shared_ptr<std::map<uint64_t, Tensor>> copies = std::make_shared<std::map<uint64_t, Tensor>>(); // ImportOptions
+  std::map<std::string, Precision> raised;            // nodes that are not int8, see raise.h
+  std::shared_ptr<std::map<uint64_t, Tensor>> copies; // ImportOptions; null: there is one compilation
 };
 
 // A range for each value that could be quantised: what integers cost does not depend on which.
@@ -185,10 +184,8 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
 
   // The hash of a big model takes seconds; it has a thread of its own. A changed model has no use for one.
   std::future<std::string> model_sha256 =
-      std::async(change ? std::launch::deferred : std::launch::async, [&]() -> std::string {
-        StatusOr<MappedFile> model = change ? StatusOr<MappedFile>(MappedFile()) : MappedFile::Open(options.model);
-        return model.ok() ? Sha256Hex(model->text()) : "";
-      });
+      std::async(change ? std::launch::deferred : std::launch::async,
+                 [&]() -> std::string { return change ? "" : Sha256OfFile(options.model).value_or(""); });
 
   say("import");
   Compilation c;
@@ -228,7 +225,7 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   manager.after_stage = [&](size_t stage, const Module &m) -> Status {
     if (stage == simplified) {
       work = report::AnalyzeWork(m, target, view);
-      if (!change)
+      if (!change && !options.no_report)
         checklist = report::ChecklistOf(m, target);
       analyzed = true;
     }
@@ -254,7 +251,8 @@ StatusOr<Compilation> CompileChanged(const CompilerOptions &options, const repor
   NPUC_RETURN_IF_ERROR(diagnostics.ToStatus());
   if (!analyzed) { // --pass-limit stopped before
     work = report::AnalyzeWork(*c.module, target, view);
-    checklist = report::ChecklistOf(*c.module, target);
+    if (!options.no_report)
+      checklist = report::ChecklistOf(*c.module, target);
   }
   // So did it before what follows was placed.
   for (Node &n : c.module->main().nodes())
@@ -362,7 +360,8 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
   report::TryFn try_change;
   Kept kept;
   if (options.opt_level >= 2 && !options.no_report && options.pass_limit == INT64_MAX &&
-      options.rewrite_limit == INT64_MAX)
+      options.rewrite_limit == INT64_MAX) {
+    kept.copies = std::make_shared<std::map<uint64_t, Tensor>>();
     try_change = [&](const report::WhatIf &change) -> StatusOr<report::Answer> {
       CompilerOptions changed = options;
       if (!change.outputs.empty())
@@ -375,6 +374,7 @@ StatusOr<Compilation> Compile(const CompilerOptions &options, DiagnosticEngine &
       NPUC_ASSIGN_OR_RETURN(Compilation c, CompileChanged(changed, &change, {}, kept, quiet, {}));
       return report::Answer{std::move(c.report), ShortCommand(changed)};
     };
+  }
   NPUC_ASSIGN_OR_RETURN(Compilation c, CompileChanged(options, nullptr, try_change, kept, diagnostics, progress));
   if (kept.calibration.samples && options.precision != Precision::Int16 && options.opt_level > 0 &&
       options.quant_config.empty() && options.pass_limit == INT64_MAX && options.rewrite_limit == INT64_MAX)

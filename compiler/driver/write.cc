@@ -87,10 +87,7 @@ StatusOr<Artifact> CompileToFiles(const CompilerOptions &options, DiagnosticEngi
                                    : s;
 
   report::Report &report = artifact.report = std::move(compilation.report);
-  {
-    NPUC_ASSIGN_OR_RETURN(MappedFile bytes, MappedFile::Open(binary.path()));
-    report.reproducibility.binary_sha256 = Sha256Hex(bytes.text());
-  }
+  NPUC_ASSIGN_OR_RETURN(report.reproducibility.binary_sha256, Sha256OfFile(binary.path()));
   report.gates =
       report::CheckGates(report, options.gates, options.gates.baseline.empty() ? nullptr : &baseline, tolerances);
   report.compile.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

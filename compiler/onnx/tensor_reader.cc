@@ -13,6 +13,7 @@
 
 #include "compiler/onnx/external_data.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/mapped_file.h"
 
 namespace npuc::onnx_import {
 namespace {
@@ -57,6 +58,7 @@ StatusOr<Tensor> FromRaw(DType dtype, llvm::ArrayRef<int64_t> dims, ByteRange by
   Tensor t = Tensor::Allocate(dtype, dims);
   if (bytes.size)
     std::memcpy(t.mutable_bytes(), bytes.data, bytes.size);
+  GiveBack(bytes.data, bytes.size);
   return t;
 }
 

@@ -87,7 +87,7 @@ void LowerContext::Copy(const View &src, const View &dst) {
   Emit(OnChip(dst) ? isa::Engine::LD : isa::Engine::ST, std::move(dma));
 }
 
-BufferId LowerContext::AddConst(int64_t bytes, std::string name, std::function<void(uint8_t *)> fill,
+BufferId LowerContext::AddConst(int64_t bytes, std::string name, std::vector<program::Part> parts,
                                 std::optional<std::pair<int64_t, int64_t>> layout) {
   BufferId *shared = nullptr;
   if (part_ >= 0 && layout) {
@@ -100,7 +100,7 @@ BufferId LowerContext::AddConst(int64_t bytes, std::string name, std::function<v
   b.space = Space::Const;
   b.bytes = bytes;
   b.name = std::move(name);
-  b.fill = std::move(fill);
+  b.parts = std::move(parts);
   const BufferId id = AddBuffer(std::move(b));
   if (shared)
     *shared = id;
@@ -145,11 +145,11 @@ View LowerContext::ConstView(const Value *v) {
     b.name = v->name();
     if (t->is_splat()) {
       b.bytes = t->num_elements() * ByteSize(t->dtype());
-      b.fill = [t = *t](uint8_t *dst) {
-        const int size = ByteSize(t.dtype());
-        for (int64_t i = 0, n = t.num_elements(); i < n; ++i)
-          std::memcpy(dst + i * size, t.bytes(), size);
-      };
+      b.parts.push_back({0, b.bytes, [t = *t](uint8_t *dst) {
+                           const int size = ByteSize(t.dtype());
+                           for (int64_t i = 0, n = t.num_elements(); i < n; ++i)
+                             std::memcpy(dst + i * size, t.bytes(), size);
+                         }});
     } else {
       b.bytes = t->num_stored_bytes();
       b.data = t->bytes();

@@ -56,8 +56,11 @@ public:
 
   // --- constants ---
   // `layout`: what the bytes depend on beside the layer; stripes of one layer share what has one.
-  program::BufferId AddConst(int64_t bytes, std::string name, std::function<void(uint8_t *)> fill,
+  program::BufferId AddConst(int64_t bytes, std::string name, std::vector<program::Part> parts,
                              std::optional<std::pair<int64_t, int64_t>> layout = std::nullopt);
+  program::BufferId AddConst(int64_t bytes, std::string name, std::function<void(uint8_t *)> fill) {
+    return AddConst(bytes, std::move(name), std::vector<program::Part>{{0, bytes, std::move(fill)}});
+  }
   // A piece of a constant buffer in SRAM (a DMA each call).
   isa::Address LoadConst(program::BufferId buffer, int64_t offset, int64_t bytes, const std::string &name);
   // `bytes` bytes of SRAM that repeat the kPatternBytes at `offset` of the buffer: one DMA that reads DDR once.

@@ -25,17 +25,23 @@ using BufferId = uint32_t;
 enum class Space : uint8_t {
   Sram,  // lives within one segment
   Arena, // DDR, intermediate tensors
-  Const, // DDR, read-only, filled by `fill`
+  Const, // DDR, read-only, filled by `parts`
   Io,    // a model input or output: `io` is its region number (inputs first)
+};
+
+// Bytes [offset, offset + bytes) of a constant; `fill` writes them over zeros, on any thread.
+struct Part {
+  int64_t offset = 0, bytes = 0;
+  std::function<void(uint8_t *dst)> fill;
 };
 
 struct Buffer {
   Space space = Space::Sram;
   int64_t bytes = 0;
   int io = -1;
-  std::string name;                       // the tensor or purpose, for people
-  std::function<void(uint8_t *dst)> fill; // Const: writes `bytes` bytes
-  int first = 0, last = 0;                // Arena: live positions in the order of all nodes
+  std::string name;        // the tensor or purpose, for people
+  std::vector<Part> parts; // Const: ascending; what lies between them is 0
+  int first = 0, last = 0; // Arena: live positions in the order of all nodes
   // Const that lies in memory as it should lie in the file (no packing): then `data`, kept alive by the IR's tensor.
   const uint8_t *data = nullptr;
 };

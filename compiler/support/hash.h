@@ -35,6 +35,20 @@ private:
 };
 
 using Sha256Digest = std::array<uint8_t, 32>;
+
+// SHA-256 (FIPS 180-4) over pieces. Takes the processor's instructions for it where it has them, unless `portable`.
+class Sha256Stream {
+public:
+  explicit Sha256Stream(bool portable = false);
+  void Update(std::span<const uint8_t> data);
+  Sha256Digest Digest() const; // of all pieces so far; may be asked several times
+
+private:
+  std::array<uint32_t, 8> state_;
+  std::array<uint8_t, 64> rest_{}; // bytes of an unfinished block
+  uint64_t size_ = 0;
+  bool portable_;
+};
 Sha256Digest Sha256(std::span<const uint8_t> data);
 Sha256Digest Sha256(std::string_view s);
 // Lower-case hex of bytes, two digits each.

@@ -35,6 +35,13 @@ private:
   std::string path_;
 };
 
+// SHA-256 of a file in lower-case hex; however large, it is read in small pieces and takes no memory. Errors: E0101.
+StatusOr<std::string> Sha256OfFile(const std::string &path);
+
+// Says that bytes [at, at + size) will hardly be read again: if they are of a mapped file, their memory is given back
+// (and comes again from the file when read after all). Else nothing.
+void GiveBack(const void *at, uint64_t size);
+
 // The text of a (small) file. Errors: E0101.
 StatusOr<std::string> ReadTextFile(const std::string &path);
 

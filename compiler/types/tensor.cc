@@ -3,6 +3,7 @@
 #include "compiler/support/half.h"
 #include "compiler/support/hash.h"
 #include "compiler/support/status.h"
+#include "compiler/support/zeroed_memory.h"
 
 namespace npuc {
 
@@ -15,8 +16,7 @@ Tensor Tensor::Allocate(DType dtype, llvm::ArrayRef<int64_t> dims) {
     return t;
   }
   const size_t n = static_cast<size_t>(NumElements(dims)) * ByteSize(dtype);
-  // calloc: big zero tensors cost no page until touched.
-  auto owner = std::shared_ptr<void>(std::calloc(n ? n : 1, 1), std::free);
+  auto owner = ZeroedMemory(n);
   NPUC_CHECK(owner != nullptr, "out of memory: {} bytes", n);
   t.data_ = static_cast<const uint8_t *>(owner.get());
   t.owner_ = std::move(owner);

@@ -23,8 +23,11 @@
 #include <cmath>
 
 #include "compiler/ops/convert.h"
+#include "compiler/support/mapped_file.h"
+#include "compiler/support/target_clones.h"
 #include "passes/common.h"
 #include "passes/precision/round_filters.h"
+#include "llvm/ADT/bit.h"
 
 namespace npuc {
 namespace {
@@ -73,6 +76,15 @@ bool IsBound(const Node &n, unsigned i) {
   return n.Is("Clip") && i >= 1;
 }
 
+// Of kBlock floats without their signs, the greatest bit pattern: ordered as the magnitudes are.
+constexpr int64_t kBlock = 1024;
+NPUC_CLONES("avx2") uint32_t GreatestBits(const float *p) {
+  uint32_t greatest = 0;
+  for (int64_t i = 0; i < kBlock; ++i)
+    greatest = std::max(greatest, llvm::bit_cast<uint32_t>(p[i]) & 0x7fffffffu);
+  return greatest;
+}
+
 struct RangeFault {
   double value = 0;
   bool beyond = false;
@@ -80,10 +92,14 @@ struct RangeFault {
 std::optional<RangeFault> OutOfRange(const Tensor &t, bool may_saturate) {
   const int64_t n = t.is_splat() ? 1 : t.num_elements();
   const float *p = t.data<float>();
-  for (int64_t i = 0; i < n; ++i) {
-    const double a = std::abs(static_cast<double>(p[i]));
-    if (a >= 65520.0 && std::isfinite(p[i]) && !may_saturate)
-      return RangeFault{p[i], true};
+  for (int64_t at = 0; at < n && !may_saturate; at += kBlock) {
+    // Most blocks hold nothing of that size, which is found out fast.
+    const int64_t end = std::min(at + kBlock, n);
+    if (end - at == kBlock && GreatestBits(p + at) < llvm::bit_cast<uint32_t>(65520.0f))
+      continue;
+    for (int64_t i = at; i < end; ++i)
+      if (std::abs(p[i]) >= 65520.0f && std::isfinite(p[i]))
+        return RangeFault{p[i], true};
   }
   if (n == 1) {
     const double a = std::abs(static_cast<double>(p[0]));
@@ -192,6 +208,7 @@ private:
       Tensor half = ctx_.estimate_only && filter_axis ? ctx_.Unconverted(DType::F16, t->dims())
                     : filter_axis                     ? RoundFilters(*t, *filter_axis, ctx_.threads)
                                                       : RoundToHalf(*t);
+      GiveBack(t->bytes(), static_cast<uint64_t>(t->num_stored_bytes()));
       h = v->graph()->AddConstant(std::move(half), v->name() + "_f16", v->def());
     } else {
       Node *const at = v->def() ? &*std::next(v->def()->getIterator()) : &*g_.nodes().begin();
@@ -244,6 +261,10 @@ private:
       n.set_operand(i, AsHalf(v, FilterAxis(n, i)));
       if (IsNpucOp(n, "Fused"))
         n.body(0)->input(i)->set_type(Half(v->type()));
+      if (v->constant() && !v->has_uses()) { // big ones are not kept twice
+        as_half_.erase(v);
+        v->def()->Erase();
+      }
     }
     for (unsigned i = 0; i < n.num_results(); ++i) {
       Value *const r = n.result(i);

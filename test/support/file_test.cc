@@ -1,8 +1,12 @@
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/hash.h"
 #include "compiler/support/mapped_file.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
 
 #include <csignal>
 #include <filesystem>
@@ -51,6 +55,31 @@ TEST_F(FileTest, MappingOutlivesCopiesAndTheFile) {
   }
   fs::remove(Path("f"));
   EXPECT_EQ(copy.text(), std::string(1 << 20, 'x'));
+}
+
+TEST_F(FileTest, WhatIsGivenBackIsReadAgain) {
+  std::string bytes(3 << 20, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = char(i * 31 >> 3);
+  ASSERT_TRUE(WriteFile(Path("f"), bytes).ok());
+  auto mapped = MappedFile::Open(Path("f"));
+  ASSERT_TRUE(mapped.ok());
+  GiveBack(mapped->data() + 100, mapped->size() - 5000);
+  EXPECT_EQ(mapped->text(), bytes);
+  // Memory that is no mapping keeps what was written there: private pages do not come back from anywhere.
+  std::vector<char> own(3 << 20, 'x');
+  GiveBack(own.data(), own.size());
+  EXPECT_EQ(std::count(own.begin(), own.end(), 'x'), 3 << 20);
+}
+
+TEST_F(FileTest, HashesAFileAsItsBytes) {
+  for (size_t size : {size_t(0), size_t(3), (size_t(1) << 20) + 7}) {
+    const std::string bytes(size, 'k');
+    ASSERT_TRUE(WriteFile(Path("f"), bytes).ok());
+    EXPECT_EQ(Sha256OfFile(Path("f")).value(), Sha256Hex(bytes));
+  }
+  EXPECT_EQ(FromStatus(Sha256OfFile(Path("none")).status()).code, "E0101");
+  EXPECT_EQ(FromStatus(Sha256OfFile(folder_).status()).message, "cannot open: Is a directory");
 }
 
 TEST_F(FileTest, ReadErrorsNameTheFile) {

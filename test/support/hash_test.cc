@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
 namespace npuc {
 namespace {
 
@@ -30,6 +35,38 @@ TEST(Hash, Sha256KnownValues) { // FIPS 180-2
   EXPECT_EQ(Sha256Hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(Sha256Hex(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Hash, Sha256InPiecesAndWithoutExtensions) {
+  std::string text;
+  for (int i = 0; i < 300; ++i)
+    text += static_cast<char>(i * 37 ^ i >> 3);
+  const auto bytes = std::span(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+  for (size_t size : {0, 1, 54, 55, 56, 57, 63, 64, 65, 119, 120, 128, 300}) { // around the ends of blocks
+    Sha256Stream portable(/*portable=*/true);
+    portable.Update(bytes.first(size));
+    for (size_t piece : {1, 7, 64, 100}) {
+      Sha256Stream stream;
+      for (size_t at = 0; at < size; at += piece)
+        stream.Update(bytes.subspan(at, std::min(piece, size - at)));
+      EXPECT_EQ(Hex(std::span<const uint8_t>(stream.Digest())), Hex(std::span<const uint8_t>(portable.Digest())));
+    }
+  }
+  Sha256Stream fips(/*portable=*/true);
+  const std::string million(1000000, 'a');
+  fips.Update(std::span(reinterpret_cast<const uint8_t *>(million.data()), million.size()));
+  EXPECT_EQ(Hex(std::span<const uint8_t>(fips.Digest())),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Hash, Sha256BeyondHalfAGigabyte) { // its length in bits takes more than 32 of them
+  const std::vector<uint8_t> zeros(1 << 20);
+  Sha256Stream stream;
+  for (int i = 0; i < 513; ++i)
+    stream.Update(zeros);
+  // head -c 513M /dev/zero | sha256sum
+  EXPECT_EQ(Hex(std::span<const uint8_t>(stream.Digest())),
+            "a3e2acbb469e4e59dde406f912e754c933c1ac0fb0092a3634d61d5073309c0c");
 }
 
 TEST(Hash, CombineDependsOnOrder) {

@@ -17,9 +17,13 @@
 
 namespace npuc::cli {
 
+inline std::string VersionText(const Console &console) {
+  return console.tool() + " " NPUC_VERSION;
+}
+
 // -h/--help, --version, -q, -v, --color.
 inline void AddCommonFlags(CLI::App &app, Console &console) {
-  app.set_version_flag("--version", console.tool() + " " NPUC_VERSION);
+  app.set_version_flag("--version", VersionText(console));
   app.add_flag("-q,--quiet", console.quiet, "Errors only");
   app.add_flag("-v,--verbose", console.verbosity, "Say more (repeatable)");
   app.add_option_function<std::string>(
@@ -44,6 +48,12 @@ inline CLI::Option *AddRepeatable(CLI::App &app, const std::string &name, std::v
 // Parses, then runs `body`, whose result is the exit code. Wrong usage: a message, exit code 2.
 inline int Main(CLI::App &app, int argc, char **argv, Console &console, const std::function<int()> &body) {
   InstallCrashHandlers(console.tool(), argc, argv);
+  // Alone, they are answered without the exceptions that CLI11 tells them by: the first one that a static program
+  // throws sorts its unwind tables.
+  if (const std::string_view only = argc == 2 ? argv[1] : ""; only == "--help" || only == "-h")
+    return WriteStdout(app.help()) ? kDone : kBadInput;
+  else if (only == "--version" && app.get_version_ptr())
+    return WriteStdout(VersionText(console) + "\n") ? kDone : kBadInput;
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
