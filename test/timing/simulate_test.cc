@@ -1,7 +1,6 @@
 // The event simulator: hand-made timelines, and random streams against a simulator that counts single units.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <random>
 
 #include "backend/isa/isa.h"
@@ -225,7 +224,8 @@ TEST(SimulateDeathTest, ADeadlockIsACompilerBug) {
   EXPECT_DEATH(Simulate(Ended({Load(64, {0, 0, 0, 1}), Vector(64, {1, 0, 0, 0})}), Edge2t()), "stuck");
 }
 
-TEST(Simulate, ManyCommandsQuickly) {
+// Something quadratic would run into the test's time limit.
+TEST(Simulate, ManyCommands) {
   Stream s;
   s.reserve(200001);
   for (uint32_t i = 0; i < 50000; ++i) {
@@ -235,13 +235,8 @@ TEST(Simulate, ManyCommandsQuickly) {
     s.push_back(Vector(1024, {i + 1, 0, 0, 0}));
   }
   s.emplace_back();
-  const auto start = std::chrono::steady_clock::now();
   const Timeline r = Simulate(s, Edge2t());
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  RecordProperty("seconds", std::to_string(seconds));
-  std::printf("200000 commands: %.2f s\n", seconds);
   EXPECT_GT(r.total, 0);
-  EXPECT_LT(seconds, 20);
 }
 
 } // namespace
