@@ -65,7 +65,7 @@ endforeach()
 
 # What cmake --install gives, and a project that uses it.
 add_test(NAME project.install COMMAND ${NPUC_PYTHON} ${CMAKE_SOURCE_DIR}/test/install/install_test.py
-  ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} ${CMAKE_COMMAND} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER})
+  ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} ${CMAKE_COMMAND} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER} ${NPUC_SANITIZE_FLAGS})
 set_tests_properties(project.install PROPERTIES LABELS project)
 
 if(NPUC_BENCHMARKS)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What cmake --install gives, and a project that uses it through find_package(npuc).
 
-  install_test.py SOURCE BUILD CMAKE CC CXX
+  install_test.py SOURCE BUILD CMAKE CC CXX [LINK FLAGS that the build needs, such as its sanitizers']
 """
 import os
 import pathlib
@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 source, build, cmake, cc, cxx = sys.argv[1:6]
+link_flags = " ".join(sys.argv[6:])
 source, build = pathlib.Path(source), pathlib.Path(build)
 work = build / "test_install"
 prefix, project, out = work / "prefix", work / "consumer", work / "build"
@@ -65,7 +66,7 @@ shutil.copy(source / "models/digits/digits.onnx", model)
 
 def configure(*flags):
     run(cmake, "-S", project, "-B", out, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DMODEL={model}", f"-DCMAKE_C_COMPILER={cc}",
-        f"-DCMAKE_CXX_COMPILER={cxx}", *flags)
+        f"-DCMAKE_CXX_COMPILER={cxx}", f"-DCMAKE_EXE_LINKER_FLAGS={link_flags}", *flags)
 
 
 def make(*args, code=0):

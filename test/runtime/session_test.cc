@@ -225,7 +225,8 @@ TEST(CApi, LoadsRunsAndExplains) {
   EXPECT_EQ(npu_session_output_length(session, 0), 1u);
   const int64_t dims[] = {16};
   EXPECT_EQ(npu_session_set_input(session, 0, NPU_FLOAT16, 1, dims, x.data()), NPU_OK);
-  EXPECT_EQ(npu_session_set_input(session, 0, NPU_FLOAT32, 1, dims, x.data()), 702);
+  const float floats[16] = {};
+  EXPECT_EQ(npu_session_set_input(session, 0, NPU_FLOAT32, 1, dims, floats), 702);
   npu_session_free(session);
 }
 
