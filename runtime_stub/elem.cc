@@ -28,6 +28,7 @@ bool SameEncoding(DType a, isa::Quant qa, DType b, isa::Quant qb) {
   return a == b && (!IsInteger(a) || qa == qb);
 }
 
+// On the Bits path only Select's condition may be a scalar.
 enum class Path : uint8_t { Real, Bits, CastToInt };
 
 Path PathOf(const Elem &c) {
@@ -147,8 +148,8 @@ void Reference(const Elem &c, const Context &x) {
           } else if (path == Path::Bits) {
             int32_t v[3] = {};
             for (int i = 0; i < 3; ++i)
-              if (c.in[i].present())
-                v[i] = static_cast<int32_t>(ReadInt(m.At(c.in[i], n, h, w, ch), c.in[i].dtype));
+              v[i] = c.in[i].present() ? static_cast<int32_t>(ReadInt(m.At(c.in[i], n, h, w, ch), c.in[i].dtype))
+                                       : c.scalar[i] != 0;
             WriteInt(to, c.out.dtype, EvalBits(c.fn, v[0], v[1], v[2]));
           } else {
             const DType t = c.in[0].dtype;
@@ -205,7 +206,10 @@ void Fast(const Elem &c, const Context &x) {
                     int32_t *a = l.bits[0].data();
                     if (path == Path::Bits) {
                       for (int i = 0; i < operands; ++i)
-                        LoadI32(m, c.in[i], 0, n, h, w0, count, l.bits[i].data(), ch);
+                        if (c.in[i].present())
+                          LoadI32(m, c.in[i], 0, n, h, w0, count, l.bits[i].data(), ch);
+                        else // the line may hold the piece before
+                          std::fill_n(l.bits[i].data(), count * ch, c.scalar[i] != 0);
                       if (c.fn != ElemFn::Copy)
                         for (int64_t k = 0; k < count * ch; ++k)
                           a[k] = EvalBits(c.fn, a[k], l.bits[1][k], l.bits[2][k]);

@@ -30,6 +30,7 @@ const RuleDoc kPadMode{
     "pad-mode",
     "pads of reflect, edge and wrap must not be negative, and those of reflect and wrap not beyond the axis",
     "use mode=constant, or keep the Pad on the host"};
+const RuleDoc kPadCrop{"pad-crop", "negative pads must leave some of the operand", "slice, or fill with a constant"};
 const RuleDoc kPadRank{"pad-rank", "padded axes must be among the last three, or the first of at most four dims",
                        "reshape around the Pad"};
 
@@ -275,7 +276,9 @@ public:
 class PadOp : public MovementOp {
 public:
   using MovementOp::MovementOp;
-  std::vector<RuleDoc> rules() const override { return {kSameQuant, kElemSize, kConstants, kPadMode, kPadRank}; }
+  std::vector<RuleDoc> rules() const override {
+    return {kSameQuant, kElemSize, kConstants, kPadMode, kPadCrop, kPadRank};
+  }
   void CheckParameters(const Node &n, const CheckContext &ctx, RuleReport &report) const override {
     if (!report.Require(Constants(n, 1), kConstants, "constants", "computed ones"))
       return;
@@ -293,6 +296,12 @@ public:
                          fmt::format("{} on axis {} ({})", p, i, mode));
       }
       return;
+    }
+    for (int i = 0; i < rank; ++i) {
+      const int64_t extent = n.operand(0)->type().shape()[i].value(),
+                    cropped = std::max<int64_t>(0, -pads[i]) + std::max<int64_t>(0, -pads[rank + i]);
+      report.Require(cropped < extent, kPadCrop, fmt::format("{} of extent {}", extent - 1, extent),
+                     fmt::format("{} and {} on axis {}", pads[i], pads[rank + i], i));
     }
     for (int i = 0; i < rank - 4; ++i)
       report.Require(pads[i] == 0 && pads[rank + i] == 0, kPadRank, "0",

@@ -234,7 +234,8 @@ Status AverageOf(EvalContext &ctx, const PoolShape &p, bool include_pad, bool gl
           ++count;
         });
       }
-      out[plane * out_plane + at] = sum / static_cast<T>(include_pad ? w.padded : count);
+      // A window of padding alone (its taps step over the input) is 0.
+      out[plane * out_plane + at] = sum / static_cast<T>(std::max<int64_t>(1, include_pad ? w.padded : count));
     });
     return OkStatus();
   }));
@@ -257,7 +258,7 @@ Status IntegerAverages(const Tensor &x, int32_t zx, const PoolShape &p, bool inc
         sum += static_cast<int64_t>(from[offset]) - zx;
         ++count;
       });
-      store(plane * out_plane + at, sum, include_pad ? w.padded : count);
+      store(plane * out_plane + at, sum, std::max<int64_t>(1, include_pad ? w.padded : count));
     });
     return OkStatus();
   });

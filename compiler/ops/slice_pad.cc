@@ -175,22 +175,25 @@ Status InferPad(InferContext &ctx) {
   return OkStatus();
 }
 
-// Input coordinate of output coordinate o, -1 for the fill value.
-int64_t Source(std::string_view mode, int64_t o, int64_t begin, int64_t extent) {
-  int64_t i = o - begin;
-  if (i >= 0 && i < extent)
-    return i;
-  if (mode == "constant" || extent == 0)
-    return -1;
-  if (mode == "edge")
-    return i < 0 ? 0 : extent - 1;
-  if (mode == "wrap")
-    return ((i % extent) + extent) % extent;
-  if (extent == 1)
-    return 0;
-  const int64_t period = 2 * (extent - 1);
-  i = ((i % period) + period) % period;
-  return i < extent ? i : period - i;
+// Input coordinate of every output coordinate of an axis, -1 for the fill value. Negative pads crop first; what is left
+// is reflected, repeated or wrapped.
+std::vector<int64_t> SourcesOf(std::string_view mode, int64_t begin, int64_t end, int64_t extent) {
+  const int64_t first = std::max<int64_t>(0, -begin), size = extent - first - std::max<int64_t>(0, -end);
+  const int64_t period = mode == "reflect" ? std::max<int64_t>(1, 2 * (size - 1)) : size;
+  std::vector<int64_t> out;
+  for (int64_t i = -std::max<int64_t>(0, begin), n = 0; n < extent + begin + end; ++i, ++n) {
+    if (i >= 0 && i < size) {
+      out.push_back(first + i);
+    } else if (mode == "constant") {
+      out.push_back(-1);
+    } else if (mode == "edge") {
+      out.push_back(first + (i < 0 ? 0 : size - 1));
+    } else {
+      const int64_t at = ((i % period) + period) % period;
+      out.push_back(first + (at < size ? at : period - at));
+    }
+  }
+  return out;
 }
 
 Status EvaluatePad(EvalContext &ctx) {
@@ -205,8 +208,10 @@ Status EvaluatePad(EvalContext &ctx) {
     dims[i] += full.first[i] + full.second[i];
     if (dims[i] < 0)
       return ShapeError(fmt::format("pads leave nothing of extent {}", x.dims()[i]));
-    if (mode != "constant" && x.dims()[i] == 0 && dims[i] > 0)
-      return ShapeError(fmt::format("mode {} of an empty axis", mode));
+    if (mode != "constant" && dims[i] > 0 &&
+        x.dims()[i] + std::min<int64_t>(0, full.first[i]) + std::min<int64_t>(0, full.second[i]) <= 0)
+      return ShapeError(fmt::format("mode {}: pads {} and {} leave nothing of extent {} to pad with", mode,
+                                    full.first[i], full.second[i], x.dims()[i]));
   }
   Tensor fill = ctx.has_operand(2) ? ctx.operand(2) : Tensor();
   if (fill && (fill.num_elements() != 1 || fill.dtype() != x.dtype()))
@@ -233,8 +238,7 @@ Status EvaluatePad(EvalContext &ctx) {
   const Dims strides = RowMajorStrides(x.dims());
   std::vector<std::vector<int64_t>> map(rank);
   for (int k = 0; k < rank; ++k)
-    for (int64_t o = 0; o < dims[k]; ++o)
-      map[k].push_back(Source(mode, o, full.first[k], x.dims()[k]));
+    map[k] = SourcesOf(mode, full.first[k], full.second[k], x.dims()[k]);
   // Rows of the last axis: the stretch that lies in the input is one copy.
   const std::vector<int64_t> &last = map[rank - 1];
   llvm::SmallVector<int64_t, 6> index(rank - 1, 0);

@@ -5,6 +5,9 @@
 
 namespace npuc::ops {
 
+// Products of two attributes and an extent stay within 64 bits.
+constexpr int64_t kMost = int64_t{1} << 30;
+
 StatusOr<Window> ReadWindow(const AttributeList &attrs, llvm::ArrayRef<int64_t> kernel) {
   Window w;
   const llvm::ArrayRef<int64_t> stated = attrs.Ints("kernel_shape");
@@ -28,21 +31,21 @@ StatusOr<Window> ReadWindow(const AttributeList &attrs, llvm::ArrayRef<int64_t> 
       return AttrError(
           fmt::format("{} {} has {} values; {} spatial axes need {}", name, ToString(v), v.size(), rank, size));
     for (int64_t x : v)
-      if (x < least || x > (int64_t{1} << 31))
-        return AttrError(fmt::format("{} {} must be at least {}", name, ToString(v), least));
+      if (x < least || x > kMost)
+        return AttrError(fmt::format("{} {} must be from {} to {}", name, ToString(v), least, kMost));
     out->assign(v.begin(), v.end());
     return OkStatus();
   };
   llvm::SmallVector<int64_t, 6> v;
   for (int64_t x : w.kernel)
-    if (x < 1)
-      return AttrError(fmt::format("kernel {} must be positive", ToString(w.kernel)));
+    if (x < 1 || x > kMost)
+      return AttrError(fmt::format("kernel {} must be from 1 to {}", ToString(w.kernel), kMost));
   NPUC_RETURN_IF_ERROR(read("strides", rank, 1, 1, &v));
   w.stride.assign(v.begin(), v.end());
   NPUC_RETURN_IF_ERROR(read("dilations", rank, 1, 1, &v));
   w.dilation.assign(v.begin(), v.end());
   // Negative pads crop; some exporters write them.
-  NPUC_RETURN_IF_ERROR(read("pads", 2 * rank, -(int64_t{1} << 31), 0, &v));
+  NPUC_RETURN_IF_ERROR(read("pads", 2 * rank, -kMost, 0, &v));
   w.pad_begin.assign(v.begin(), v.begin() + rank);
   w.pad_end.assign(v.begin() + rank, v.end());
   const std::string_view pad = attrs.String("auto_pad", "NOTSET");
@@ -74,6 +77,9 @@ StatusOr<int64_t> WindowOutput(Window &w, int i, int64_t in) {
   if (room < 0) {
     if (in == 0)
       return 0;
+    // Rounded up, a window that begins inside and ends behind everything counts.
+    if (w.ceil_mode && room + s > 0 && in + w.pad_begin[i] > 0)
+      return 1;
     return ShapeError(
         fmt::format("the kernel extent {} along spatial axis {} is larger than the padded input {}", extent, i, padded),
         "use a smaller kernel or dilation, or more padding");
