@@ -85,13 +85,18 @@ public:
                          g.pad_after[i] < std::max<int64_t>(reach, 1),
                      kPads, fmt::format("0 to {}", reach - 1),
                      fmt::format("{} and {}", g.pad_before[i], g.pad_after[i]));
+      // Steps that see padding alone are left out, and something must be left to accumulate.
+      if (NeedsSteps(g, ctx.target) && i >= 4 - rank)
+        RequireSeeingWindows({g.kernel[i], g.stride[i], g.dilation[i], g.pad_before[i]},
+                             n.operand(0)->type().shape()[i + rank - 2].value(),
+                             n.result()->type().shape()[i + rank - 2].value(), report);
     }
   }
 
   LayoutRule layout_rule(const Node &) const override { return LayoutRule::Image; }
   bool HasOutputStage() const override { return true; }
   std::vector<RuleDoc> rules() const override {
-    return {kRank, kKernel, kStride, kDilation, kPads, kWeights, kWeightAxis, kBias};
+    return {kRank, kKernel, kStride, kDilation, kPads, kWeights, kWeightAxis, kBias, kRuleWindow};
   }
 
   int64_t EstimateCycles(const Node &n, const Target &t) const override {

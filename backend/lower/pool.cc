@@ -24,7 +24,6 @@ const RuleDoc kKernel{"pool-kernel", "the window must be within the NPU's limit"
 const RuleDoc kStride{"pool-stride", "strides must be within the NPU's limit", "pool in two steps"};
 const RuleDoc kDilation{"pool-dilation", "dilations must be within the NPU's limit", "use smaller dilations"};
 const RuleDoc kPads{"pool-pads", "pads must be smaller than the dilated window", "pad with a Pad node first"};
-const RuleDoc kWindow{"pool-window", "every window must see some of the input", "use smaller dilations or pads"};
 const RuleDoc kMaxQuant{"pool-quantisation", "MaxPool's operand and result must have the same scale and zero point",
                         "use the same quantisation on both sides"};
 
@@ -61,17 +60,6 @@ Window WindowOf(const Node &n) {
   return w;
 }
 
-// The first output of an axis none of whose taps lies in the input (dilated taps can step over it).
-std::optional<int64_t> FirstBlindWindow(const Window &w, int i, int64_t extent, int64_t outputs) {
-  for (int64_t o = 0; o < outputs; ++o) {
-    const int64_t start = o * w.stride[i] - w.before[i], d = w.dilation[i];
-    const int64_t at = start < 0 ? start + std::min(w.kernel[i] - 1, (d - 1 - start) / d) * d : start;
-    if (at < 0 || at >= extent)
-      return o;
-  }
-  return std::nullopt;
-}
-
 // The window covers the whole plane once.
 bool IsGlobal(const Window &w, const View &in, const View &out) {
   return out.h == 1 && out.w == 1 && w.kernel[0] == in.h && w.kernel[1] == in.w && w.before[0] == 0 &&
@@ -82,7 +70,7 @@ class PoolOp : public LoweredOp {
 public:
   LayoutRule layout_rule(const Node &) const override { return LayoutRule::Image; }
   std::vector<RuleDoc> rules() const override {
-    return {kRank, kIndices, kKernel, kStride, kDilation, kPads, kWindow, kMaxQuant};
+    return {kRank, kIndices, kKernel, kStride, kDilation, kPads, kRuleWindow, kMaxQuant};
   }
   int64_t EstimateCycles(const Node &n, const Target &t) const override {
     const DType d = n.result()->type().dtype();
@@ -117,9 +105,8 @@ public:
       const int64_t reach = (w.kernel[i] - 1) * w.dilation[i] + 1;
       report.Require(w.before[i] >= 0 && w.after[i] >= 0 && w.before[i] < reach && w.after[i] < reach, kPads,
                      fmt::format("0 to {}", reach - 1), fmt::format("{} and {}", w.before[i], w.after[i]));
-      const auto blind = FirstBlindWindow(w, i, i == 0 ? in.h : in.w, i == 0 ? to.h : to.w);
-      report.Require(!blind, kWindow, "1 tap in the input",
-                     blind ? fmt::format("none in window {} of spatial axis {}", *blind, i - (4 - rank)) : "");
+      RequireSeeingWindows({w.kernel[i], w.stride[i], w.dilation[i], w.before[i]}, i == 0 ? in.h : in.w,
+                           i == 0 ? to.h : to.w, report);
     }
   }
 

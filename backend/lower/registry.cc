@@ -31,6 +31,18 @@ const RuleDoc kRuleConstantOperand{"constant-operand", "this operand must be a c
                                    "fold it into an initializer, or bind it with --bind"};
 const RuleDoc kRulePerTensor{"per-tensor-scale", "activations must be quantised per tensor",
                              "export per-tensor activation scales"};
+const RuleDoc kRuleWindow{"window", "every window must see some of the input", "use smaller dilations or pads"};
+
+void RequireSeeingWindows(const AxisTaps &axis, int64_t extent, int64_t outputs, RuleReport &report) {
+  for (int64_t o = 0; o < outputs; ++o) {
+    int64_t at = o * axis.stride - axis.before;
+    if (at < 0) // the first tap that is not before the input
+      at += std::min(axis.kernel - 1, (axis.dilation - 1 - at) / axis.dilation) * axis.dilation;
+    if (!report.Require(at >= 0 && at < extent, kRuleWindow, fmt::format("a tap within {}", extent),
+                        fmt::format("padding alone in window {}", o)))
+      return;
+  }
+}
 
 std::string DimsText(llvm::ArrayRef<int64_t> d) {
   return ToString(d);

@@ -29,11 +29,17 @@ private:
 
 // Rules that many operators share; defined in registry.cc.
 extern const RuleDoc kRuleNoLowering, kRuleDynamicShape, kRuleDtype, kRuleFloatOnIntegerTarget, kRuleExtent, kRuleEmpty,
-    kRuleMixedTypes, kRuleConstantOperand, kRulePerTensor;
+    kRuleMixedTypes, kRuleConstantOperand, kRulePerTensor, kRuleWindow;
 
 // True (and nothing recorded) when every tensor operand and result is float, or every one is quantised per tensor
 // (weights apart): the VPU's arithmetic. Operands in `skip_mask` (bit i) are not looked at.
 bool RequireArithmeticTypes(const Node &node, const CheckContext &ctx, uint32_t skip_mask, RuleReport &report);
+
+// Every output of one axis must have a tap in the input, of that extent; dilated taps can step over it.
+struct AxisTaps {
+  int64_t kernel, stride, dilation, before;
+};
+void RequireSeeingWindows(const AxisTaps &axis, int64_t extent, int64_t outputs, RuleReport &report);
 
 std::string DimsText(llvm::ArrayRef<int64_t> d);
 

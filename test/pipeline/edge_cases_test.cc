@@ -84,8 +84,19 @@ TEST(EdgeCases, WindowsOfPaddingAloneRunOnTheHost) {
     auto got = CompileAndRun(b, {Floats({1, 1, 1, 2}, {5, 6})}, options, &r);
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(AsFloats((*got)[0]), (std::vector<float>{nothing, nothing}));
-    EXPECT_THAT(RulesOf(r, op), ::testing::Contains("pool-window"));
+    EXPECT_THAT(RulesOf(r, op), ::testing::Contains("window"));
   }
+}
+
+// A dilation that takes a step a tap: output 2 has its taps at -4 and 12 of an extent of 8, the others see one.
+TEST(EdgeCases, ConvolutionWindowsOfPaddingAloneRunOnTheHost) {
+  ModelBuilder b(19);
+  b.In("x", {1, 1, 1, 8}).Out("y").Init("w", Floats({1, 1, 1, 2}, {1, 10}));
+  b.Node("Conv", {"x", "w"}, {"y"},
+         {Is("dilations", {1, 16}), Is("pads", {0, 14, 0, 14}), Is("strides", {1, 5}), I("group", 1)});
+  report::Report r;
+  Expect(b, {Floats({1, 1, 1, 8}, {1, 2, 3, 4, 5, 6, 7, 8})}, {1, 1, 1, 4}, {30, 80, 0, 2}, &r);
+  EXPECT_THAT(RulesOf(r, "Conv"), ::testing::Contains("window"));
 }
 
 // Crops of more than there is, filled from the other side: all is the fill value. The machine has no such copy.
