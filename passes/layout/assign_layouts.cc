@@ -68,8 +68,9 @@ public:
       if (n.placement() == Placement::Npu)
         AddNode(n);
     for (unsigned i = 0; i < g_.num_inputs(); ++i) {
-      producer_[g_.input(i)] =
-          ctx_.options.native_io && MayBeNhwc(g_.input(i)->type()) ? cut_.AddVariable() : fixed_row_;
+      // One that is an output as it is gets copied there by the host.
+      const bool free = ctx_.options.native_io && MayBeNhwc(g_.input(i)->type()) && !g_.input(i)->is_graph_output();
+      producer_[g_.input(i)] = free ? cut_.AddVariable() : fixed_row_;
       AddValue(g_.input(i));
     }
     for (Node &n : g_.nodes()) {

@@ -259,13 +259,14 @@ private:
         continue;
       }
       n.set_operand(i, AsHalf(v, FilterAxis(n, i)));
-      if (IsNpucOp(n, "Fused"))
-        n.body(0)->input(i)->set_type(Half(v->type()));
       if (v->constant() && !v->has_uses()) { // big ones are not kept twice
         as_half_.erase(v);
         v->def()->Erase();
       }
     }
+    if (IsNpucOp(n, "Fused"))
+      for (unsigned i = 0; i < n.num_operands(); ++i)
+        n.body(0)->input(i)->set_type(n.operand(i)->type());
     for (unsigned i = 0; i < n.num_results(); ++i) {
       Value *const r = n.result(i);
       if (!IsF32(r))

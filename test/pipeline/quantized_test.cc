@@ -553,6 +553,35 @@ TEST(Quantized, DynamicQuantisationOfZeros) {
   report::Report r;
   RunBoth(b, {Floats({2, 8}, std::vector<float>(16, 0))}, {{1, -2, 3, 0.5, 1, -2, 3, 0.5}}, 0, &r);
   EXPECT_EQ(Hosted(r), 0);
+  CompilerOptions verified; // each pass says truly whether it changed something
+  verified.verify_each = true;
+  EXPECT_TRUE(CompileAndRun(b, {Floats({2, 8}, std::vector<float>(16, 0))}, verified).ok());
+}
+
+// --io native: with the conversions gone an input is an output as it is, and reads as such.
+TEST(Quantized, NativeInputThatIsAnOutput) {
+  const Quantised g = Grid(DType::U8, 0.02f, 120);
+  Builder b;
+  b.In("x", {1, 4, 6, 5}).Out("y").Out("z");
+  b.Both("x", "y", g);
+  b.Node("MaxPool", {"y"}, {"m"}, {Is("kernel_shape", {2, 2})});
+  b.Quantize("m", "z", g);
+  CompilerOptions options;
+  options.native_io = options.verify_each = true;
+  Random random(3);
+  std::vector<int64_t> codes, greatest;
+  for (int i = 0; i < 120; ++i)
+    codes.push_back(random.Int(0, 255));
+  for (int c = 0; c < 4; ++c)
+    for (int i = 0; i < 5; ++i)
+      for (int j = 0; j < 4; ++j) {
+        const int64_t *at = &codes[(c * 6 + i) * 5 + j];
+        greatest.push_back(std::max({at[0], at[1], at[5], at[6]}));
+      }
+  auto got = CompileAndRun(b, {Integers(DType::U8, {1, 4, 6, 5}, codes)}, options);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(AsFloats((*got)[0]), std::vector<float>(codes.begin(), codes.end()));
+  EXPECT_EQ(AsFloats((*got)[1]), std::vector<float>(greatest.begin(), greatest.end()));
 }
 
 // Zero points and scales that are constants: integers as they come.
