@@ -96,6 +96,13 @@ bool IsPreferred(const Node &n, const PassContext &ctx) {
   return llvm::any_of(ctx.options.preferred_ops, [&](const OpSelector &s) { return s.Matches(n); });
 }
 
+bool IsNpuWork(const Node &n, const PassContext &ctx) {
+  for (const Value *v : n.operands())
+    if (v && !v->constant() && v->type().is_tensor() && (IsFloat(v->type().dtype()) || v->type().is_quantized()))
+      return !n.op().has(kCopiesElements) && ctx.npu->Check(n, CheckContext{ctx.target, DType::F16}).empty();
+  return false;
+}
+
 void TakeName(Value &old, Value &with) {
   Module &m = old.graph()->module();
   const std::string name = old.name();

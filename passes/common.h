@@ -60,6 +60,9 @@ StatusOr<bool> ForEachGraph(Graph &g, const std::function<StatusOr<bool>(Graph &
 std::optional<std::string> DeniedBy(const Node &n, const PassContext &ctx);
 bool IsPreferred(const Node &n, const PassContext &ctx);
 
+// Whether the NPU (ctx.npu) would take a node that computes, floats being f16: what bodies are looked for.
+bool IsNpuWork(const Node &n, const PassContext &ctx);
+
 // `with` takes the name of `old`, which gets another.
 void TakeName(Value &old, Value &with);
 

@@ -16,8 +16,8 @@ Pipeline CalibrationPipeline(const PassOptions &options) {
   // Integer tensors carry their scales; QuantizeLinear, DequantizeLinear with constant parameters and QLinear* are
   // gone.
   p.push_back({{"type-quantized", "convert-integer-products", "expand-quantize", "split-gemm"}});
-  // Loops and recurrent layers that the NPU can run turn by turn are gone.
-  p.push_back({{"unroll-loops", "unroll-recurrent"}});
+  // Control flow and recurrent layers that the NPU can run straight on are gone.
+  p.push_back({{"convert-ifs", "unroll-loops", "unroll-recurrent"}});
   if (options.opt_level > 0) {
     // Patterns of exporters become the operators they mean. Nothing here looks at the target.
     p.push_back({{"form-depth-to-space", "form-layer-norm", "merge-clips", "form-activations", "merge-clips"}});

@@ -13,7 +13,10 @@
 // would become 0 (an epsilon of 1e-12), keep their node in f32 on the host, rule f16-range, with a warning.
 //
 // Numbers that f16 can't be trusted with stay f32 with whoever reads them: floats cast from integers of more than 8
-// bits (sums of products, positions), and the scales of DynamicQuantizeLinear. Rule f16-range.
+// bits (sums of products, positions), the scales of DynamicQuantizeLinear, and what a constant beyond the range has
+// made large, until an operator compresses it: Log(1 + 1048576 * x). Such a constant says that x is small: the
+// elementwise operators that make x stay f32 too, where f16 would lose their low bits (the square of 1e-4). Rule
+// f16-range.
 //
 // Left alone: values that are f16 already, f64, bodies of control flow (host), integers, and everything with
 // --precision fp32 or on a target without f16 (rule float-on-integer-target comes from Check). Quantize takes f32 or
@@ -89,6 +92,21 @@ struct RangeFault {
   double value = 0;
   bool beyond = false;
 };
+
+// Results are of the size of the operands, about.
+bool KeepsSize(const Node &n) {
+  return n.op().has(kCopiesElements) || IsOneOf(n, {"Add",         "Sub",           "Sum",
+                                                    "Mean",        "Neg",           "Abs",
+                                                    "Relu",        "LeakyRelu",     "PRelu",
+                                                    "Elu",         "Max",           "Mul",
+                                                    "Div",         "Conv",          "ConvTranspose",
+                                                    "MatMul",      "Gemm",          "Where",
+                                                    "ReduceSum",   "ReduceMean",    "ReduceMax",
+                                                    "ReduceL1",    "ReduceL2",      "MaxPool",
+                                                    "AveragePool", "GlobalMaxPool", "GlobalAveragePool",
+                                                    "Pow",         "Exp",           "ReduceSumSquare",
+                                                    "CumSum"});
+}
 std::optional<RangeFault> OutOfRange(const Tensor &t, bool may_saturate) {
   const int64_t n = t.is_splat() ? 1 : t.num_elements();
   const float *p = t.data<float>();
@@ -119,7 +137,9 @@ public:
         continue;
       if (Accepts(n))
         half_.insert(&n);
+      NoteGrowth(n);
     }
+    KeepSmall();
     std::vector<Node *> flexible;
     for (Node &n : g_.nodes())
       if (IsFlexible(n))
@@ -149,6 +169,15 @@ private:
               "65504", "", "quantise the model statically"}});
         return false;
       }
+    for (const Value *v : n.operands())
+      if (v && growth_.count(v)) {
+        ctx_.AddReasons(n.origin(),
+                        {{"f16-range",
+                          fmt::format("'{}' was multiplied by {:.6g}, which takes it beyond float16's greatest value",
+                                      v->name(), growth_.lookup(v)),
+                          "65504", fmt::format("{:.6g}", growth_.lookup(v)), "rescale the model's constants"}});
+        return false;
+      }
     for (unsigned i = 0; i < n.num_operands(); ++i) {
       const Value *v = n.operand(i);
       if (!IsF32(v) || !v->constant() || StaysF32(n, i) || IsBound(n, i))
@@ -171,6 +200,51 @@ private:
       return false;
     }
     return true;
+  }
+
+  // How much larger than common values constants have made n's results, from the first constant beyond f16's range on.
+  // Later factors count too: x * 1048576 / 1048576 is common again.
+  void NoteGrowth(const Node &n) {
+    if (!KeepsSize(n))
+      return;
+    double growth = 1;
+    for (const Value *v : n.operands())
+      if (v && growth_.count(v))
+        growth = std::max(growth, growth_.lookup(v));
+    const bool grown = growth > 1;
+    for (unsigned i = 0; i < n.num_operands(); ++i) {
+      const Value *v = n.operand(i);
+      if (!IsF32(v) || !v->constant() || Saturates(n, i) || StaysF32(n, i) || v->constant()->num_elements() == 0)
+        continue;
+      const bool divides = n.Is("Div") && i == 1;
+      const auto fault = OutOfRange(*v->constant(), false);
+      double factor = fault ? std::abs(fault->value) : 1;
+      if (!fault && grown && (divides || n.Is("Mul")) && ScalarConstant(v))
+        factor = std::abs(*ScalarConstant(v));
+      growth = divides ? growth / std::max(factor, 1e-30) : growth * factor;
+    }
+    if (growth > kMaxHalf && !grown)
+      grow_.push_back(&n);
+    if (growth > kMaxHalf)
+      for (unsigned i = 0; i < n.num_results(); ++i)
+        growth_[n.result(i)] = growth;
+  }
+
+  // What elementwise operators make for a node that multiplies beyond the range.
+  void KeepSmall() {
+    while (!grow_.empty()) {
+      const Node *n = grow_.pop_back_val();
+      for (const Value *v : n->operands()) {
+        Node *const d = v ? v->def() : nullptr;
+        if (!d || !(d->op().has(kElementwise) || d->op().has(kCopiesElements)) || !half_.erase(d))
+          continue;
+        ctx_.AddReasons(d->origin(), {{"f16-range",
+                                       fmt::format("'{}' is small: '{}' multiplies it beyond float16's greatest value",
+                                                   v->name(), n->Label()),
+                                       "65504", "", "rescale the model's constants"}});
+        grow_.push_back(d);
+      }
+    }
   }
 
   // f32 values whose range or resolution f16 does not have; through operators that only move elements.
@@ -322,6 +396,8 @@ private:
   PassContext &ctx_;
   llvm::SmallPtrSet<const Node *, 32> half_;
   llvm::DenseMap<Value *, Value *> as_half_;
+  llvm::DenseMap<const Value *, double> growth_; // see NoteGrowth
+  llvm::SmallVector<const Node *, 4> grow_;      // where it begins
   bool changed_ = false;
 };
 

@@ -18,14 +18,6 @@ namespace {
 
 constexpr int64_t kMaxTurns = 64, kMaxNodes = 8192;
 
-// Whether the NPU would take a node of the body, floats being f16.
-bool IsWork(const Node &n, const PassContext &ctx) {
-  for (const Value *v : n.operands())
-    if (v && !v->constant() && v->type().is_tensor() && (IsFloat(v->type().dtype()) || v->type().is_quantized()))
-      return !n.op().has(kCopiesElements) && ctx.npu->Check(n, CheckContext{ctx.target, DType::F16}).empty();
-  return false;
-}
-
 bool MayUnroll(const Graph &body, int64_t turns, const PassContext &ctx) {
   int64_t nodes = 0;
   bool work = false;
@@ -36,7 +28,7 @@ bool MayUnroll(const Graph &body, int64_t turns, const PassContext &ctx) {
     for (unsigned i = 0; i < n.num_results(); ++i)
       if (n.result(i)->has_uses() && !n.result(i)->type().is_static_tensor())
         return false;
-    work |= IsWork(n, ctx);
+    work |= IsNpuWork(n, ctx);
   }
   return work && turns >= 1 && turns <= kMaxTurns && nodes * turns <= kMaxNodes;
 }

@@ -582,6 +582,75 @@ TEST(UnrollRecurrent, PeepholesAndLongSequencesStay) {
   EXPECT_FALSE(RunList(*m, {"unroll-recurrent"}, env.ctx));
 }
 
+// ---- control flow
+
+std::string ChoiceText(std::string_view then_body, std::string_view else_body, std::string_view result = "%y",
+                       std::string_view condition = "%c: bool[]") {
+  return fmt::format(R"(graph (%x: f32[2,3], {}, %k: i64[1]) {{
+    %w: f32[3,3] = Constant() {{value = dense<1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0>}}
+    {} = If(%c) graph () {{ {} }} graph () {{ {} }}
+    return {}
+  }})",
+                     condition, result, then_body, else_body, result);
+}
+constexpr std::string_view kProduct = "%t = MatMul(%x, %w) return %t", kNegated = "%e = Neg(%x) return %e";
+
+TEST(ConvertIfs, BothBranchesAndAChoice) {
+  for (const uint8_t taken : {0, 1})
+    for (const bool vector : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", taken, vector));
+      Env env;
+      const Tensor condition =
+          vector ? Ints<uint8_t>(DType::Bool, {1}, {taken}) : Ints<uint8_t>(DType::Bool, {}, {taken});
+      const auto m =
+          RunAndCompare(ChoiceText(kProduct, kNegated, "%y", vector ? "%c: bool[1]" : "%c: bool[]"), {"convert-ifs"},
+                        {Iota({2, 3}), condition, Ints<int64_t>(DType::I64, {1}, {0})}, env.ctx);
+      EXPECT_EQ(Count(*m, "If"), 0);
+      EXPECT_EQ(Count(*m, "Where"), 1);
+      EXPECT_EQ(Count(*m, "MatMul"), 1);
+    }
+}
+
+// Innermost first; a result that is not wanted gets no choice.
+TEST(ConvertIfs, Nested) {
+  for (const uint8_t taken : {0, 1}) {
+    Env env;
+    const auto m = RunAndCompare(
+        ChoiceText(
+            "%t, %s = If(%c) graph () { %p = MatMul(%x, %w) return %p, %x } graph () { return %x, %x } return %t",
+            kNegated),
+        {"convert-ifs"}, {Iota({2, 3}), Ints<uint8_t>(DType::Bool, {}, {taken}), Ints<int64_t>(DType::I64, {1}, {0})},
+        env.ctx);
+    EXPECT_EQ(Count(*m, "If"), 0);
+    EXPECT_EQ(Count(*m, "Where"), 2);
+  }
+}
+
+// What is not taken may fail: an index that the run gives. Shapes that differ can't be chosen between. Where the NPU
+// has nothing to do, the host takes one branch alone.
+TEST(ConvertIfs, LeftAlone) {
+  const std::pair<std::string_view, std::string_view> cases[] = {
+      {kProduct, "%g = Gather(%x, %k) {axis = 0} %e = Concat(%g, %g) {axis = 0} return %e"},
+      {kProduct, "%z: i64[2] = Constant() {value = dense<3, 2>} %e = Reshape(%x, %z) return %e"},
+      {kNegated, "%f = Neg(%x) return %f"},
+  };
+  for (const auto &[then_body, else_body] : cases) {
+    SCOPED_TRACE(else_body);
+    Env env;
+    if (then_body == kNegated)
+      env.npu.refuse = {"Neg"};
+    auto m = Load(ChoiceText(then_body, else_body));
+    EXPECT_FALSE(RunList(*m, {"convert-ifs"}, env.ctx));
+  }
+  Env env;
+  env.ctx.options.deny_nodes = {"choice"};
+  auto m = Load(R"(module "m" { nodes { 0: If "choice" } graph (%x: f32[2,3], %c: bool[]) {
+    %w: f32[3,3] = Constant() {value = splat<1.0>}
+    %y = If(%c) graph () { %t = MatMul(%x, %w) return %t } graph () { return %x } origin(0)
+    return %y } })");
+  EXPECT_FALSE(RunList(*m, {"convert-ifs"}, env.ctx));
+}
+
 // ---- output stages
 
 const char *kConvRelu = R"(graph (%x: f32[1,2,4,4], %r: f32[1,2,4,4]) {

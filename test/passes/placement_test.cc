@@ -92,6 +92,40 @@ TEST(AssignPrecision, FactorsOutOfRangeStayOnTheHost) {
   EXPECT_EQ(env.diagnostics.WarningCount(), 2u);
 }
 
+// What a constant beyond the range has made large stays f32 until an operator compresses it, and so does what made the
+// small value: log(1 + 2^20 * sqrt(x * x)). Multiplied back, it is common again.
+TEST(AssignPrecision, LargeAndSmallValuesStayOnTheHost) {
+  Env env;
+  auto m = Load(R"(module "m" {
+    nodes { 0: MatMul "product" 1: Mul "square" 2: Sqrt "root" 3: Mul "scale" 4: Add "shift" 5: Log "log" 6: Relu "next"
+            7: Mul "back" 8: Abs "common" 9: Mul "in_range" 10: Neg "after" }
+    graph (%x: f32[1,2]) {
+      %w: f32[2,2] = Constant() {value = dense<1.0, 2.0, 3.0, 4.0>}
+      %k: f32[] = Constant() {value = dense<1048576.0>}
+      %i: f32[] = Constant() {value = dense<0.00000095367431640625>}
+      %t: f32[] = Constant() {value = dense<1000.0>}
+      %one: f32[] = Constant() {value = dense<1.0>}
+      %p: f32[1,2] = MatMul(%x, %w) origin(0)
+      %q: f32[1,2] = Mul(%p, %p) origin(1)
+      %r: f32[1,2] = Sqrt(%q) origin(2)
+      %s: f32[1,2] = Mul(%r, %k) origin(3)
+      %a: f32[1,2] = Add(%s, %one) origin(4)
+      %l: f32[1,2] = Log(%a) origin(5)
+      %n: f32[1,2] = Relu(%l) origin(6)
+      %b: f32[1,2] = Mul(%s, %i) origin(7)
+      %c: f32[1,2] = Abs(%b) origin(8)
+      %d: f32[1,2] = Mul(%p, %t) origin(9)
+      %e: f32[1,2] = Neg(%d) origin(10)
+      return %n, %c, %e
+    }
+  })");
+  RunList(*m, {"assign-precision"}, env.ctx);
+  for (OriginId id : {1, 2, 3, 4, 5, 7})
+    EXPECT_EQ(Rules(env.ctx, id), "f16-range") << id;
+  for (OriginId id : {0, 6, 8, 9, 10})
+    EXPECT_EQ(Rules(env.ctx, id), "") << id;
+}
+
 TEST(AssignPrecision, BiasStaysF32) {
   Env env;
   auto m = Load(R"(graph (%x: f32[1,1,1,1]) {

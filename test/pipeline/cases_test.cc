@@ -130,6 +130,42 @@ TEST(Cases, LoopsOnTheNpu) {
   }
 }
 
+// Ifs that the run decides: both branches are on the NPU, and the condition chooses. A branch that could fail when it
+// is not taken (an index that the run gives) keeps the If on the host, which runs one branch alone.
+TEST(Cases, IfsOnTheNpu) {
+  for (bool may_fail : {false, true})
+    for (bool taken : {false, true}) {
+      SCOPED_TRACE(fmt::format("may_fail {} taken {}", may_fail, taken));
+      ModelBuilder b(17);
+      b.In("x", {2, 16}).In("c", {1}, DType::Bool).In("k", {2}, DType::I64).Out("y");
+      std::vector<float> twice(256, 0), thrice(256, 0);
+      for (int i = 0; i < 16; ++i)
+        twice[i * 17] = 2, thrice[i * 17] = 3;
+      b.Init("w2", Floats({16, 16}, twice)).Init("w3", Floats({16, 16}, thrice));
+      GraphBuilder then_g, else_g;
+      then_g.Out("t").Node("MatMul", {"x", "w2"}, {"t"});
+      else_g.Out("e");
+      if (may_fail)
+        else_g.Node("Gather", {"x", "k"}, {"rows"});
+      else_g.Node("MatMul", {may_fail ? "rows" : "x", "w3"}, {"e"});
+      b.Node("If", {"c"}, {"y"}, {G("then_branch", then_g.g), G("else_branch", else_g.g)});
+      Tensor condition = Tensor::Allocate(DType::Bool, {1});
+      *condition.mutable_bytes() = taken;
+      std::vector<float> want;
+      for (int i = 0; i < 32; ++i)
+        want.push_back(static_cast<float>(i * (taken ? 2 : 3)));
+      // Out of range where that is not to be looked at.
+      Expect(b, {Counting({2, 16}, 0), condition, taken ? Int64s({2}, {7, 9}) : Int64s({2}, {0, 1})},
+             {{{2, 16}, want}});
+      CompilerOptions options;
+      options.model = WriteModel(b);
+      DiagnosticEngine diagnostics;
+      auto made = Compile(options, diagnostics);
+      ASSERT_TRUE(made.ok());
+      EXPECT_EQ(made->report.coverage.mac_percent, may_fail ? 0 : 100);
+    }
+}
+
 // Free dims hide how much a node multiplies: that all of it runs on the host is 0 %, not "nothing to cover".
 TEST(Cases, UnknownMacsAreNotCovered) {
   ModelBuilder b(17);
