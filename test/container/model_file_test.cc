@@ -10,6 +10,7 @@
 #include "backend/isa/isa.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hash.h"
+#include "test/temp_folder.h"
 
 namespace npuc::container {
 namespace {
@@ -17,7 +18,8 @@ namespace {
 using isa::Region;
 
 std::string TempPath(const std::string &name) {
-  return testing::TempDir() + "npuc_container_" + std::to_string(getpid()) + "_" + name;
+  static const TempFolder folder;
+  return folder.At(name);
 }
 std::string Slurp(const std::string &path) {
   std::ifstream f(path, std::ios::binary);

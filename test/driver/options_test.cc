@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "compiler/support/diagnostic.h"
+#include "test/temp_folder.h"
 
 namespace npuc {
 namespace {
@@ -25,12 +26,11 @@ std::string Code(const Status &s) {
 class Options : public testing::Test {
 protected:
   void SetUp() override {
-    dir_ = fs::path(testing::TempDir()) / "npuc_options";
-    fs::create_directories(dir_ / "sub");
-    std::ofstream(dir_ / "m.onnx") << "x";
+    fs::create_directories(dir_.path() / "sub");
+    std::ofstream(At("m.onnx")) << "x";
   }
-  std::string At(const char *name) { return (dir_ / name).string(); }
-  fs::path dir_;
+  std::string At(const char *name) { return dir_.At(name); }
+  TempFolder dir_;
 };
 
 TEST_F(Options, OutputsStandBesideTheBinary) {

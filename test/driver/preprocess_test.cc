@@ -8,6 +8,7 @@
 
 #include "compiler/driver/samples.h"
 #include "compiler/support/diagnostic.h"
+#include "test/temp_folder.h"
 
 namespace npuc {
 namespace {
@@ -15,10 +16,7 @@ namespace {
 class PreprocessFile : public testing::Test {
 protected:
   StatusOr<Preprocess> Read(const std::string &text) {
-    // Tests run side by side: each has a folder of its own.
-    const std::string folder = testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::create_directories(folder);
-    path_ = folder + "/preprocess_test.yaml";
+    path_ = folder_.At("preprocess_test.yaml");
     std::ofstream(path_) << text;
     return ReadPreprocess(path_);
   }
@@ -35,6 +33,7 @@ protected:
     EXPECT_NE(rendered.find("preprocess_test.yaml:" + place), std::string::npos) << rendered;
     EXPECT_NE(rendered.find(words), std::string::npos) << rendered;
   }
+  TempFolder folder_;
   std::string path_;
 };
 
@@ -155,7 +154,7 @@ TEST_F(PreprocessFile, CameraFrames) {
 
 TEST_F(PreprocessFile, FramesFromFiles) {
   const Preprocess p = Good("{frame: {format: nv12, size: [2, 2], range: full}, scale: 1, color: gray}");
-  const std::string path = testing::TempDir() + "frame.nv12";
+  const std::string path = folder_.At("frame.nv12");
   const uint8_t bytes[] = {10, 20, 30, 40, 128, 128};
   std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char *>(bytes), 6);
   auto v = ReadInputValue(path, "x", F32({1, 1, 2, 2}), p);

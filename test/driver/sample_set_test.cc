@@ -8,6 +8,7 @@
 
 #include "compiler/driver/calibration.h"
 #include "compiler/support/npy.h"
+#include "test/temp_folder.h"
 
 namespace npuc {
 namespace fs = std::filesystem;
@@ -15,11 +16,6 @@ namespace {
 
 class SampleSetTest : public testing::Test {
 protected:
-  void SetUp() override {
-    dir_ = fs::path(testing::TempDir()) / "sample_set" / testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-  }
   // A .npy of f32, counting up from `first`.
   std::string Npy(const std::string &name, std::vector<int64_t> dims, float first) {
     int64_t n = 1;
@@ -42,7 +38,8 @@ protected:
     return v.ok() ? (*v)[input].tensor()->values<float>().vec() : std::vector<float>();
   }
   std::string P(const std::string &name) { return (dir_ / name).string(); }
-  fs::path dir_;
+  TempFolder folder_;
+  const fs::path &dir_ = folder_.path();
 };
 
 TEST_F(SampleSetTest, AFolderInTheOrderOfNames) {

@@ -38,7 +38,7 @@ protected:
     for (const char *tool : {"npuc", "npu-run"})
       if (!HaveTool(tool))
         GTEST_SKIP() << tool << " is not built";
-    dir_ = FreshFolder(std::string("Advice_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    dir_ = FreshFolder();
   }
   Report Compile(std::vector<std::string> args) {
     for (const char *a : {"-o", "m.bin", "-q"})

@@ -15,7 +15,7 @@ protected:
   void SetUp() override {
     if (!HaveTool("npuc"))
       GTEST_SKIP() << "npuc is not built";
-    dir_ = FreshFolder(testing::UnitTest::GetInstance()->current_test_info()->name());
+    dir_ = FreshFolder();
   }
   Outcome Run(std::vector<std::string> args) { return RunTool("npuc", args, dir_); }
   // Fails with exit code 1 and the code, and leaves nothing beside `before`.
@@ -64,7 +64,7 @@ TEST_F(Npuc, TheDefaultOutputIsInTheCurrentFolder) {
   EXPECT_EQ(Entries(dir_), (std::vector<std::string>{"digits.bin"}));
 }
 
-TEST_F(Npuc, SameBytesWhateverThreadsNameAndFolder) {  // N121
+TEST_F(Npuc, SameBytesWhateverThreadsNameAndFolder) { // N121
   fs::create_directories(dir_ / "sub");
   ASSERT_EQ(Run({kDigits, "-o", "a.bin", "-q", "-j", "1"}).code, 0);
   ASSERT_EQ(Run({kDigits, "-o", "sub/b.bin", "-q", "-j", "4"}).code, 0);

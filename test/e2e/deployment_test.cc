@@ -7,7 +7,7 @@ namespace npuc::e2e {
 namespace {
 
 TEST(Deployment, EveryCommandOfThePageRuns) {
-  const fs::path dir = FreshFolder("deployment"), source = NPUC_SOURCE_DIR;
+  const fs::path dir = FreshFolder(), source = NPUC_SOURCE_DIR;
   for (const auto &file : fs::directory_iterator(source / "models/digits"))
     fs::copy(file.path(), dir);
   WriteAll(dir / "models.yaml", "defaults: {target: edge-6t}\nmodels: [digits.onnx]\n");

@@ -13,9 +13,7 @@ const std::string kDigits = std::string(NPUC_SOURCE_DIR) + "/models/digits/digit
 
 class Gate : public testing::Test {
 protected:
-  void SetUp() override {
-    dir_ = FreshFolder(std::string("gate_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-  }
+  void SetUp() override { dir_ = FreshFolder(); }
   Outcome Npuc(std::vector<std::string> args) {
     args.insert(args.begin(), {kDigits, "-q"});
     return RunTool("npuc", args, dir_);

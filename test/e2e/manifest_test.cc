@@ -12,7 +12,7 @@ namespace {
 class Manifest : public testing::Test {
 protected:
   void SetUp() override {
-    dir_ = FreshFolder(std::string("manifest_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    dir_ = FreshFolder();
     fs::create_directory(dir_ / "nets");
     for (const char *name : {"a", "b"})
       WriteAll(

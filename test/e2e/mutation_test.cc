@@ -25,7 +25,7 @@ std::string SmallTarget(const std::string &preset, int64_t sram_bytes, const std
   Target t = *Target::FromPreset(preset);
   t.name = name;
   t.sram.bytes = sram_bytes;
-  const fs::path file = e2e::FreshFolder("mutation_" + name) / (name + ".yaml");
+  const fs::path file = e2e::FreshFolder(name) / (name + ".yaml");
   e2e::WriteAll(file, t.ToCanonicalYaml());
   return file.string();
 }

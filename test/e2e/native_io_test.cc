@@ -36,7 +36,7 @@ protected:
   void SetUp() override {
     if (!HaveTool("npuc") || !HaveTool("npu-run"))
       GTEST_SKIP() << "the tools are not built";
-    dir_ = FreshFolder(std::string("native_io_") + GetParam().name);
+    dir_ = FreshFolder();
     WriteAll(dir_ / "frame.nv12", kFrame);
     const std::vector<int64_t> dims =
         GetParam().channels_last ? std::vector<int64_t>{1, kSide, kSide, 3} : std::vector<int64_t>{1, 3, kSide, kSide};

@@ -19,7 +19,7 @@ protected:
   void SetUp() override {
     if (!HaveTool("npu-quant"))
       GTEST_SKIP() << "npu-quant is not built";
-    dir_ = FreshFolder(std::string("npu_quant_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    dir_ = FreshFolder();
   }
   Outcome Run(std::vector<std::string> args) { return RunTool("npu-quant", args, dir_); }
   void ExpectRefused(const std::vector<std::string> &args, const std::string &code, const std::string &words) {

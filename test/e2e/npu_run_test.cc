@@ -16,7 +16,7 @@ protected:
     for (const char *tool : {"npuc", "npu-run", "npu-objdump"})
       if (!HaveTool(tool))
         GTEST_SKIP() << tool << " is not built";
-    dir_ = FreshFolder(testing::UnitTest::GetInstance()->current_test_info()->name());
+    dir_ = FreshFolder();
     const Outcome o = RunTool("npuc", {kDigits, "-o", "d.bin", "--no-report", "-q"}, dir_);
     ASSERT_EQ(o.code, 0) << o.err;
     const llvm::json::Value dump = Json(RunTool("npu-objdump", {"d.bin", "--json"}, dir_).out);

@@ -15,9 +15,7 @@ const std::string kDigits = std::string(NPUC_SOURCE_DIR) + "/models/digits/digit
 
 class Reduce : public testing::Test {
 protected:
-  void SetUp() override {
-    dir_ = FreshFolder(std::string("reduce_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-  }
+  void SetUp() override { dir_ = FreshFolder(); }
   // A chain of `n` nodes x -> t1 -> ... -> y, Relu but for the named ones.
   std::string Chain(int n, const std::map<int, std::string> &ops) {
     std::vector<TinyNode> nodes;

@@ -1,10 +1,12 @@
 // Runs the programs of build/bin the way a user does.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -31,9 +33,12 @@ inline void WriteAll(const fs::path &path, const std::string &bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// A folder of its own for a test, emptied before.
-inline fs::path FreshFolder(const std::string &name) {
-  const fs::path dir = fs::path(NPUC_BUILD_DIR) / "test_e2e" / name;
+// A folder of the running test's own, emptied before; it stays, to look at.
+inline fs::path FreshFolder(const std::string &name = "") {
+  const testing::TestInfo &test = *testing::UnitTest::GetInstance()->current_test_info();
+  std::string id = std::string(test.test_suite_name()) + "." + test.name();
+  std::replace(id.begin(), id.end(), '/', '_');
+  const fs::path dir = fs::path(NPUC_BUILD_DIR) / "test_e2e" / id / name;
   fs::remove_all(dir);
   fs::create_directories(dir);
   return dir;

@@ -9,6 +9,7 @@
 #include "compiler/onnx/wire.h"
 #include "compiler/support/half.h"
 #include "test/onnx/model_builder.h"
+#include "test/temp_folder.h"
 
 namespace npuc::test {
 namespace {
@@ -25,13 +26,9 @@ Diagnostic ImportBytes(const std::string &bytes) {
   return d.All().empty() ? Diagnostic{} : d.All().back();
 }
 
-struct TempFolder {
-  fs::path path;
-  TempFolder() {
-    std::string name = (fs::temp_directory_path() / "npuc_onnx_XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~TempFolder() { fs::remove_all(path); }
+struct Folder {
+  TempFolder temp;
+  const fs::path &path = temp.path();
   void Write(const fs::path &name, const std::string &bytes) const {
     fs::create_directories((path / name).parent_path());
     std::ofstream(path / name, std::ios::binary) << bytes;
@@ -304,7 +301,7 @@ struct ExternalCase {
   std::string code, message;
   std::vector<float> values;
 };
-ExternalCase TryExternal(const TempFolder &folder, const ::onnx::ModelProto &m) {
+ExternalCase TryExternal(const Folder &folder, const ::onnx::ModelProto &m) {
   folder.Write("model/m.onnx", m.SerializeAsString());
   DiagnosticEngine d;
   auto r = ImportModel((folder.path / "model/m.onnx").string(), {}, d);
@@ -316,7 +313,7 @@ ExternalCase TryExternal(const TempFolder &folder, const ::onnx::ModelProto &m) 
 }
 
 TEST(ExternalData, IsReadFromTheModelsFolder) {
-  TempFolder f;
+  Folder f;
   f.Write("model/w.bin", FloatBytes({9, 1, 2, 3}));
   f.Write("model/sub/w.bin", FloatBytes({4, 5}));
   EXPECT_THAT(TryExternal(f, WithExternal("w.bin").m).values, ElementsAre(9, 1));
@@ -329,7 +326,7 @@ TEST(ExternalData, IsReadFromTheModelsFolder) {
 }
 
 TEST(ExternalData, MissingOrShortFilesAreNamed) {
-  TempFolder f;
+  Folder f;
   f.Write("model/w.bin", FloatBytes({9, 1, 2, 3}));
   auto missing = TryExternal(f, WithExternal("gone.bin").m);
   EXPECT_EQ(missing.code, "E0105");
@@ -344,7 +341,7 @@ TEST(ExternalData, MissingOrShortFilesAreNamed) {
 
 // N036
 TEST(ExternalData, MayNotLeaveTheFolder) {
-  TempFolder f;
+  Folder f;
   f.Write("secret.bin", FloatBytes({6, 6}));
   f.Write("model/w.bin", FloatBytes({9, 1}));
   fs::create_symlink(f.path / "secret.bin", f.path / "model/link.bin");

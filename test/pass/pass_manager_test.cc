@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "compiler/target/target.h"
+#include "test/temp_folder.h"
 
 namespace npuc {
 namespace {
@@ -32,10 +33,6 @@ class PassManagerTest : public testing::Test {
 protected:
   void SetUp() override {
     ::unsetenv("NPUC_VERIFY_EACH");
-    dir_ = fs::path(testing::TempDir()) /
-           fmt::format("npuc-pm-{}-{}", ::getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
     options_.reproducer_dir = dir_.string();
     options_.print = [this](std::string_view t) { printed_ += t; };
     auto m = ParseModule(kText);
@@ -45,7 +42,6 @@ protected:
     ASSERT_TRUE(t.ok()) << t.status();
     target_ = std::move(*t);
   }
-  void TearDown() override { fs::remove_all(dir_); }
 
   Status Run(Pipeline p) {
     ctx_ = std::make_unique<PassContext>(target_, diagnostics_);
@@ -74,7 +70,8 @@ protected:
     return out;
   }
 
-  fs::path dir_;
+  TempFolder folder_;
+  const fs::path &dir_ = folder_.path();
   std::unique_ptr<Module> module_;
   Target target_;
   DiagnosticEngine diagnostics_;

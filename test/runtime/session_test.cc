@@ -11,6 +11,7 @@
 #include "runtime_stub/npu_runtime.h"
 #include "runtime_stub/profile.h"
 #include "runtime_stub/session.h"
+#include "test/temp_folder.h"
 
 namespace npuc::runtime {
 namespace {
@@ -184,7 +185,8 @@ std::string FileBytes(const std::string &path) {
 }
 
 TEST(CApi, LoadsRunsAndExplains) {
-  const std::string path = testing::TempDir() + "npuc_capi.bin";
+  const TempFolder folder;
+  const std::string path = folder.At("capi.bin");
   ASSERT_TRUE(container::WriteModelFile(NpuThenHostModel(), path).ok());
   const std::string bytes = FileBytes(path);
   npu_model *from_file = nullptr;

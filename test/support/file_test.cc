@@ -2,6 +2,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hash.h"
 #include "compiler/support/mapped_file.h"
+#include "test/temp_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -21,15 +22,10 @@ namespace fs = std::filesystem;
 
 class FileTest : public testing::Test {
 protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "npuc_file_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   std::string Path(std::string_view name) { return folder_ / name; }
   size_t Entries() { return size_t(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
-  fs::path folder_;
+  TempFolder temp_;
+  const fs::path &folder_ = temp_.path();
 };
 
 TEST_F(FileTest, WritesAndMaps) {

@@ -3,6 +3,7 @@
 
 #include "compiler/support/atomic_file.h"
 #include "compiler/support/diagnostic.h"
+#include "test/temp_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -105,7 +106,8 @@ TEST(Npy, Errors) {
 }
 
 TEST(Npy, WritesWhatItReadsAndNumpysOwnBytes) {
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / fmt::format("npuc_{}.npy", getpid());
+  const TempFolder folder;
+  const std::filesystem::path path = folder.At("a.npy");
   for (const char *name : {"c_f4.npy", "scalar_f8.npy", "empty_i8.npy", "bool.npy"}) {
     const NpyArray a = Read(name);
     ASSERT_TRUE(WriteNpy(path, a.descr, a.shape, a.bytes).ok());

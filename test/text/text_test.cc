@@ -22,6 +22,7 @@
 
 #include <fmt/format.h>
 
+#include "test/temp_folder.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/FileCheck/FileCheck.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -141,8 +142,8 @@ class TextFile : public testing::TestWithParam<std::string> {};
 TEST_P(TextFile, Passes) {
   const fs::path path = fs::path(NPUC_SOURCE_DIR) / "test" / GetParam();
   const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
-  const std::string scratch = testing::TempDir() + fmt::format("npuc-text-{}", ::getpid());
-  fs::create_directories(scratch);
+  const TempFolder folder;
+  const std::string scratch = folder.path().string();
   const std::vector<Section> sections = ReadSections(path);
   int number = 0;
   for (const Section &s : sections) {
@@ -164,7 +165,6 @@ TEST_P(TextFile, Passes) {
         ADD_FAILURE() << path.string() << ": " << run.command << "\n" << complaint << "----- output -----\n" << r.out;
     }
   }
-  fs::remove_all(scratch);
 }
 
 std::vector<std::string> AllFiles() {
