@@ -142,7 +142,7 @@ class TextFile : public testing::TestWithParam<std::string> {};
 TEST_P(TextFile, Passes) {
   const fs::path path = fs::path(NPUC_SOURCE_DIR) / "test" / GetParam();
   const fs::path bin = fs::read_symlink("/proc/self/exe").parent_path();
-  const TempFolder folder;
+  const npuc::TempFolder folder;
   const std::string scratch = folder.path().string();
   const std::vector<Section> sections = ReadSections(path);
   int number = 0;
