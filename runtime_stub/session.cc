@@ -12,11 +12,14 @@
 namespace npuc::runtime {
 namespace {
 
+// Null when there is no memory.
 std::shared_ptr<void> AllocateBytes(int64_t bytes) {
   const int64_t rounded = std::max<int64_t>(64, (bytes + 63) / 64 * 64);
-  std::shared_ptr<void> p(std::aligned_alloc(64, rounded), std::free);
-  NPUC_CHECK(p != nullptr, "out of memory: {} bytes", bytes);
-  return p;
+  return std::shared_ptr<void>(std::aligned_alloc(64, rounded), std::free);
+}
+Status NoMemory(int64_t bytes, std::string_view what) {
+  return Error("E0902", fmt::format("no memory for {} bytes of {}", bytes, what),
+               "close other programs, or run the model on a machine with more memory");
 }
 
 // A copy of a value whose bytes belong to nobody but itself.
@@ -139,6 +142,8 @@ Status Session::Run() {
       return Error("E0701", fmt::format("input '{}' ({}) is missing", t.name, t.type.ToString()),
                    "bind a buffer or give a value before running");
   }
+  if (!memory_.arena.data || !memory_.sram.data)
+    return NoMemory(f.arena_bytes + f.sram_bytes, "intermediate tensors");
   std::fill(slots_.begin(), slots_.end(), EvalValue());
   for (size_t i = 0; i < f.inputs.size(); ++i)
     if (f.inputs[i].slot >= 0)
@@ -149,6 +154,8 @@ Status Session::Run() {
       continue;
     std::shared_ptr<void> &own = owned_[2 + f.inputs.size() + i];
     own = AllocateBytes(f.outputs[i].bytes);
+    if (!own)
+      return NoMemory(f.outputs[i].bytes, fmt::format("output '{}'", f.outputs[i].name));
     io = {static_cast<uint8_t *>(own.get()), f.outputs[i].bytes};
   }
   if (checker_)

@@ -40,7 +40,8 @@ public:
   // equal. Else: any value that fits the type. E0702.
   Status SetInput(int index, EvalValue value);
 
-  // E0701: an input has neither buffer nor value. E0703 and errors of host operators name the ONNX node.
+  // E0701: an input has neither buffer nor value. E0902: no memory. E0703 and errors of host operators name the ONNX
+  // node.
   Status Run();
 
   // After Run. A static tensor: a view of the output's buffer, valid until the next Run (its own bytes are in the

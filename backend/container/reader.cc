@@ -205,6 +205,12 @@ public:
                 "a capture names a command that is not there");
       m_.captures.push_back(std::move(capture));
     }
+    // Each slot holds an input, an output or a host step's value.
+    size_t holders = m_.inputs.size() + m_.outputs.size();
+    for (const auto &s : m_.steps)
+      if (const auto *host = std::get_if<HostStep>(&s))
+        holders += host->inputs.size() + host->outputs.size();
+    Require(m_.num_slots <= static_cast<int64_t>(holders), "there are more slots than values");
     for (const auto *p : Items(model.metadata()))
       m_.metadata.push_back({Text(p->key()), Text(p->value())});
     return error_.empty() ? OkStatus() : Damaged("metadata: " + error_);

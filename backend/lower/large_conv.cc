@@ -207,20 +207,22 @@ Status LowerLargeConv(const MxuProblem &p, const ConvGeometry &g, const Stage &s
            (p.ofm_on_chip ? 0 : rows * p.ow * p.oc * ByteSize(p.out)) +
            static_cast<int64_t>(p.operand_bytes * static_cast<double>(rows * p.ow * p.oc));
   };
-  // The choice that moves the fewest bytes: chunks are loaded once a block unless all are on chip.
+  // The choice that moves the fewest bytes: chunks are loaded once a block unless all are on chip. Two chunks have room
+  // beside one another, so that one is loaded while the other is used, unless only one fits.
   int64_t chunk = 0, block = 0, best = -1;
-  for (int64_t pieces = 1; pieces <= CeilDiv(p.oc, unit); ++pieces) {
-    const int64_t c = std::min(p.oc, RoundUp(CeilDiv(p.oc, pieces), unit));
-    int64_t rows = p.oh;
-    while (rows > 0 && weight_bytes(c) * (pieces > 1 ? 2 : 1) + block_bytes(rows) > ctx.budget())
-      rows = rows == 1 ? 0 : CeilDiv(rows, 2);
-    if (rows == 0)
-      continue;
-    const int64_t blocks = CeilDiv(p.oh, rows) * p.n,
-                  moved = weight_bytes(p.oc) * (pieces > 1 ? blocks : 1) + blocks * block_bytes(rows);
-    if (best < 0 || moved < best)
-      best = moved, chunk = c, block = rows;
-  }
+  for (int64_t copies = 2; copies >= 1 && best < 0; --copies)
+    for (int64_t pieces = 1; pieces <= CeilDiv(p.oc, unit); ++pieces) {
+      const int64_t c = std::min(p.oc, RoundUp(CeilDiv(p.oc, pieces), unit));
+      int64_t rows = p.oh;
+      while (rows > 0 && weight_bytes(c) * (pieces > 1 ? copies : 1) + block_bytes(rows) > ctx.budget())
+        rows = rows == 1 ? 0 : CeilDiv(rows, 2);
+      if (rows == 0)
+        continue;
+      const int64_t blocks = CeilDiv(p.oh, rows) * p.n,
+                    moved = weight_bytes(p.oc) * (pieces > 1 ? blocks : 1) + blocks * block_bytes(rows);
+      if (best < 0 || moved < best)
+        best = moved, chunk = c, block = rows;
+    }
   if (best < 0)
     return Error("E0405",
                  fmt::format("the smallest tile of this convolution needs {} bytes of on-chip memory, {} are free",

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <limits>
 
 #include "backend/container/format.h"
 #include "backend/isa/isa.h"
@@ -330,6 +331,9 @@ TEST(ModelFile, WhatLiesBehindTheChecksums) {
   p = Parts(good);
   p.of(SectionKind::Ir).resize(10);
   EXPECT_TRUE(Has(Refusal(p.Join(), "E0603"), "step 1 names bytes"));
+  ModelFile slots = Example();
+  slots.num_slots = std::numeric_limits<int32_t>::max(); // a session makes as many values
+  EXPECT_TRUE(Has(Refusal(BytesOf(slots), "E0603"), "more slots than values"));
 }
 
 // Metadata with any byte changed, checksums right: refused or read, never a crash (run under the sanitizers too).

@@ -158,6 +158,20 @@ TEST(Model, RefusesDamagedHostSteps) {
   EXPECT_EQ(ErrorCode(Model::FromFile(std::move(outside), "t").status()), "E0603");
 }
 
+TEST(Session, SaysWhenThereIsNoMemory) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer stops at an allocation that cannot be";
+#endif
+  container::ModelFile big = NpuModel();
+  big.arena_bytes = int64_t{1} << 60;
+  auto model = MustLoad(std::move(big));
+  ASSERT_TRUE(model);
+  Session s(model, {.threads = 1});
+  auto x = Halves({1});
+  ASSERT_TRUE(s.BindInput(0, x.data(), 32).ok());
+  EXPECT_EQ(ErrorCode(s.Run()), "E0902");
+}
+
 TEST(Replay, FollowsWaitsInTwoOrders) {
   const isa::Stream s = ReluPlusOne({isa::Region::Io, 0, 0}, {isa::Region::Io, 1, 0});
   EXPECT_EQ(*ReplayOrder(s), (std::vector<uint32_t>{0, 1, 2, 3, 4}));
