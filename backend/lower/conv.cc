@@ -6,8 +6,8 @@
 //   with zero weights
 //                                      between them, where the formula says that is faster (exact: a zero weight adds
 //                                      nothing)
-// Kernels, strides and dilations above the target's limits are accumulated steps (large_conv.h), up to 64 of each.
-// Leaves alone: three spatial dims, what is larger still.
+// Kernels, strides and dilations above the target's limits are accumulated steps, up to 64 of each, or products of rows
+// of any width where they lie in the input (large_conv.h). Leaves alone: three spatial dims, what is larger still.
 #include <algorithm>
 
 #include "backend/lower/conv.h"
@@ -24,11 +24,14 @@ namespace {
 
 const RuleDoc kRank{"conv-rank", "the convolution must have one or two spatial dims",
                     "reshape a 3-D convolution whose depth is 1"};
-const RuleDoc kKernel{
-    "conv-kernel",
-    "the kernel must be at most 64 in each direction, and take at most 1024 steps where it is beyond the NPU's limits",
-    "split the kernel into several convolutions"};
-const RuleDoc kStride{"conv-stride", "strides must be at most 64", "use smaller strides"};
+const RuleDoc kKernel{"conv-kernel",
+                      "the kernel must be at most 64 in each direction (any width in one row, without padding or "
+                      "dilation), and take at most "
+                      "1024 steps where it is beyond the NPU's limits",
+                      "split the kernel into several convolutions"};
+const RuleDoc kStride{"conv-stride",
+                      "strides must be at most 64 (any in one row of kernel without padding or dilation)",
+                      "use smaller strides"};
 const RuleDoc kDilation{"conv-dilation", "dilations must be at most 64", "use smaller dilations"};
 const RuleDoc kPads{"conv-pads", "pads must be smaller than the dilated kernel", "pad with a Pad node first"};
 const RuleDoc kWeights{"conv-weights",
@@ -72,6 +75,8 @@ public:
     CheckWeights(n, ctx, n.operand(1), /*channel_axis=*/0, kWeights, kWeightAxis, report);
     CheckBias(n, ctx, n.operand(2), kBias, report);
     const Geometry g = GeometryOf(n);
+    if (IsRowProduct(g, n.operand(0)->type().shape()[1].value(), n.attrs().Int("group", 1), ctx.target))
+      return;
     if (NeedsSteps(g, ctx.target))
       report.Require(NumSteps(g, ctx.target) <= kMaxSteps, kKernel, fmt::format("{} steps", kMaxSteps),
                      fmt::format("{} steps for {}", NumSteps(g, ctx.target), DimsText(g.kernel)));
@@ -243,7 +248,10 @@ Status LowerConv(const Node &n, LowerContext &ctx) {
   p.uniform_weight = UniformWeight(source);
   ChannelData data = ChannelDataOf(conv, stage, x, w, b, p.oc);
   p.acc = ProveAccumulator(p, source, data);
-  if (steps)
+  const bool rows = IsRowProduct(g, p.ic, p.groups, ctx.target());
+  if (rows)
+    NPUC_RETURN_IF_ERROR(MakeRowProduct(g, p, source, ctx));
+  else if (steps)
     return LowerLargeConv(p, g, stage, source, data, ctx);
   p.tile = ctx.AskTile();
   NPUC_ASSIGN_OR_RETURN(const MxuTiles tiles, ChooseTiles(p, ctx.target(), ctx.budget()));

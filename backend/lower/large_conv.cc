@@ -1,5 +1,6 @@
 // Convolutions beyond the machine's limits, as accumulated steps over one output tile (start, continue, finish):
 //
+//   columns alone, no padding                       no steps at all: a product of rows that lie in the input
 //   stride = kernel, no padding (patch embedding)   one step a kernel row: KW pixels of C channels are one row of KW *
 //   C channels in NHWC kernel above the limit                          one step a piece of the kernel within the limit,
 //   its padding shifted stride or dilation above the limit              one step a tap: a 1x1 kernel over every
@@ -97,18 +98,71 @@ bool OverLimit(const ConvGeometry &g, const Target &t) {
   return false;
 }
 
+bool LiesSideBySide(const View &v) {
+  return v.c_block == v.c && v.stride_w == v.c * v.elem_bytes();
+}
+
+// [OC][C][KH][KW] as [OC][KH][KW][C], KW and C one axis of channels.
+WeightSource ChannelsLast(const WeightSource &source, const MxuProblem &p, const ConvGeometry &g) {
+  const Tensor from = source.tensor.Expand();
+  Tensor turned = Tensor::Allocate(from.dtype(), {p.oc, g.kernel[0], g.kernel[1], p.ic});
+  const int size = ByteSize(from.dtype());
+  uint8_t *to = turned.mutable_bytes();
+  for (int64_t o = 0; o < p.oc; ++o)
+    for (int64_t h = 0; h < g.kernel[0]; ++h)
+      for (int64_t w = 0; w < g.kernel[1]; ++w)
+        for (int64_t c = 0; c < p.ic; ++c, to += size)
+          std::memcpy(to,
+                      from.bytes() +
+                          (source.base + o * source.s_oc + c * source.s_ic + h * source.s_kh + w * source.s_kw) * size,
+                      size);
+  return WeightSource{turned, 0, g.kernel[0] * g.kernel[1] * p.ic, 1, g.kernel[1] * p.ic, 0};
+}
+
 bool IsPatch(const ConvGeometry &g, const MxuProblem &p, const Target &t) {
   const int64_t channels = g.kernel[1] * p.ic;
   return p.mode == ConvMode::Dense && g.kernel == g.stride && g.dilation == std::array<int64_t, 2>{1, 1} &&
          g.pad_before == std::array<int64_t, 2>{0, 0} && channels <= t.limits.dims_max && p.ow * g.kernel[1] <= p.iw &&
          // Pixels side by side: what is fetched lies so on chip.
-         (!p.ifm_on_chip || (p.in.c_block == p.in.c && p.in.stride_w == p.in.c * p.in.elem_bytes()));
+         (!p.ifm_on_chip || LiesSideBySide(p.in));
 }
 
 } // namespace
 
 bool NeedsSteps(const ConvGeometry &g, const Target &t) {
   return OverLimit(g, t) || g.kernel[0] > t.limits.kernel_max[0] || g.kernel[1] > t.limits.kernel_max[1];
+}
+
+bool IsRowProduct(const ConvGeometry &g, int64_t channels, int64_t groups, const Target &t) {
+  const std::array<int64_t, 2> none{0, 0};
+  return NeedsSteps(g, t) && groups == 1 && g.kernel[0] == 1 && g.stride[0] == 1 && g.dilation[1] == 1 &&
+         g.pad_before == none && g.pad_after == none && g.kernel[1] * channels <= t.limits.dims_max;
+}
+
+Status MakeRowProduct(const ConvGeometry &g, MxuProblem &p, WeightSource &source, LowerContext &ctx) {
+  if (!LiesSideBySide(p.in)) {
+    const int64_t bytes = p.in.elements() * p.in.elem_bytes();
+    if (bytes > ctx.budget() / 2)
+      return Error("E0405",
+                   fmt::format("the input of this convolution lies in pieces and is gathered on chip first: it has {} "
+                               "bytes, {} are free",
+                               bytes, ctx.budget() / 2),
+                   "use a target with more SRAM, or keep this node on the host with --deny-node");
+    const View packed = ctx.AllocTile(p.in.dtype, p.in.n, p.in.h, p.in.w, p.in.c, p.name + "/packed");
+    ctx.Copy(p.in, packed);
+    p.in = packed;
+    p.ifm_on_chip = true;
+  }
+  source = ChannelsLast(source, p, g);
+  p.ic *= g.kernel[1];
+  p.iw = p.ow;
+  p.in.address.offset += int64_t{p.in.c0} * p.in.elem_bytes();
+  p.in.c0 = 0;
+  p.in.c = p.in.c_block = static_cast<uint32_t>(p.ic);
+  p.in.w = static_cast<uint32_t>(p.ow);
+  p.in.stride_w *= g.stride[1];
+  p.kw = p.stride_w = 1;
+  return absl::OkStatus();
 }
 
 int64_t NumSteps(const ConvGeometry &g, const Target &t) {
@@ -124,21 +178,7 @@ Status LowerLargeConv(const MxuProblem &p, const ConvGeometry &g, const Stage &s
   WeightSource weights = source;
   const bool patch = IsPatch(g, p, t);
   if (patch) {
-    // [OC][C][KH][KW] to [OC][KH][KW][C].
-    const Tensor from = source.tensor.Expand();
-    Tensor turned = Tensor::Allocate(from.dtype(), {p.oc, g.kernel[0], g.kernel[1], p.ic});
-    const int size = ByteSize(from.dtype());
-    uint8_t *to = turned.mutable_bytes();
-    for (int64_t o = 0; o < p.oc; ++o)
-      for (int64_t h = 0; h < g.kernel[0]; ++h)
-        for (int64_t w = 0; w < g.kernel[1]; ++w)
-          for (int64_t c = 0; c < p.ic; ++c, to += size)
-            std::memcpy(to,
-                        from.bytes() +
-                            (source.base + o * source.s_oc + c * source.s_ic + h * source.s_kh + w * source.s_kw) *
-                                size,
-                        size);
-    weights = WeightSource{turned, 0, g.kernel[0] * g.kernel[1] * p.ic, 1, g.kernel[1] * p.ic, 0};
+    weights = ChannelsLast(source, p, g);
     for (int64_t h = 0; h < g.kernel[0]; ++h) {
       Step s;
       s.patch_row = true;

@@ -44,7 +44,32 @@ TEST(LargeConv, Dilations) {
   ExpectConforms(
       {Int8("[1,4,20,20]", "[5,4,3,3]", 180, 5, "[1,5,20,20]", "dilations = [24, 24], pads = [24, 24, 24, 24]")});
 }
+// Frames of a signal: windows wider than any kernel, lying over each other in the input.
+TEST(LargeConv, RowProducts) {
+  EXPECT_LE(ExpectConforms({Int8("[1,1,1000]", "[33,1,256]", 8448, 33, "[1,33,12]", "strides = [64]")}), 8);
+  ExpectConforms({Int8("[2,3,301]", "[5,3,70]", 1050, 5, "[2,5,24]", "strides = [10]")});
+  ExpectConforms({Int8("[1,2,6,200]", "[4,2,1,100]", 800, 4, "[1,4,6,21]", "strides = [1, 5]")});
+  ExpectConforms({Int8("[1,1,40000]", "[8,1,400]", 3200, 8, "[1,8,248]", "strides = [160]"), 32768});
+  const std::string w = RandomConstant("w", "f16[20,1,200]", 4000, -0.1, 0.1, true);
+  ExpectConforms({"graph (%x: f16[1,1,900]) {\n" + w + "  %y = Conv(%x, %w) {strides = [100]}\n  return %y\n}", 0,
+                  "edge-2t", false, 8});
+  // A piece of a wider tensor: its pixels don't lie side by side.
+  const std::string w3 = RandomConstant("w", "i8[6,3,90]" + kQw, 1620, -120, 120, false);
+  ExpectConforms({"graph (%x: i8[1,5,400]" + kQx + ") {\n" + w3 + "  %l: i8[1,5,400]" + kQx +
+                  " = Relu(%x)\n"
+                  "  %n: i64[2] = Constant() {value = dense<2, 3>}\n"
+                  "  %a: i8[1,2,400]" +
+                  kQx + ", %c: i8[1,3,400]" + kQx +
+                  " = Split(%l, %n) {axis = 1}\n"
+                  "  %y: i8[1,6,32]" +
+                  kQy +
+                  " = Conv(%c, %w) {strides = [10]}\n"
+                  "  return %a, %y\n}"});
+}
 TEST(LargeConv, NearMisses) {
+  EXPECT_EQ(BrokenRules(Int8("[1,1,70]", "[1,1,65]", 65, 1, "[1,1,6]", "")), "");
+  EXPECT_EQ(BrokenRules(Int8("[1,1,70]", "[1,1,65]", 65, 1, "[1,1,8]", "pads = [1, 1]")), "conv-kernel");
+  EXPECT_EQ(BrokenRules(Int8("[1,1,70]", "[1,1,2]", 2, 1, "[1,1,2]", "strides = [65]")), "");
   EXPECT_EQ(BrokenRules(Int8("[1,1,70,1]", "[1,1,65,1]", 65, 1, "[1,1,6,1]", "")), "conv-kernel");
   EXPECT_EQ(BrokenRules(Int8("[1,1,70,1]", "[1,1,64,1]", 64, 1, "[1,1,7,1]", "")), "");
   EXPECT_EQ(BrokenRules(Int8("[1,1,70,1]", "[1,1,2,1]", 2, 1, "[1,1,2,1]", "strides = [65, 1]")), "conv-stride");
