@@ -20,7 +20,7 @@ Pipeline CalibrationPipeline(const PassOptions &options) {
   p.push_back({{"convert-ifs", "unroll-loops", "unroll-recurrent"}});
   if (options.opt_level > 0) {
     // Patterns of exporters become the operators they mean. Nothing here looks at the target.
-    p.push_back({{"form-depth-to-space", "form-layer-norm", "merge-clips", "form-activations", "merge-clips"}});
+    p.push_back({{"form-slice-update", "form-depth-to-space", "form-layer-norm", "merge-clips", "form-activations", "merge-clips"}});
     // Weights take in what is linear behind them.
     p.push_back({{"fold-affine"}, 2});
     // Batch normalisation that is left is a layer of its own, and takes in what is linear behind it.

@@ -582,6 +582,61 @@ TEST(UnrollRecurrent, PeepholesAndLongSequencesStay) {
   EXPECT_FALSE(RunList(*m, {"unroll-recurrent"}, env.ctx));
 }
 
+// ---- slice updates
+
+std::string ScatterText(std::string_view data, std::string_view indices, std::string_view values,
+                        std::string_view updates, std::string_view attrs = "") {
+  return fmt::format(R"(graph (%x: f32{}, %u: f32{}) {{
+    %i: i64{} = Constant() {{value = dense<{}>}}
+    %y = ScatterND(%x, %i, %u) {}
+    return %y
+  }})",
+                     data, updates, indices, values, attrs);
+}
+
+TEST(FormSliceUpdate, BoxesBecomeConcats) {
+  Env env;
+  // x[:, 1:3] = u, the second axis in the middle; x[2] = u; x[1:2, -2:] = u, both axes; x[:] = u
+  struct Case {
+    std::string data, indices, values, updates;
+    int concats, slices;
+  };
+  const Case cases[] = {{"[2,4,3]", "[2,2,2]", "0, 1, 0, 2, 1, 1, 1, 2", "[2,2,3]", 1, 2},
+                        {"[3,2,2]", "[1,1]", "2", "[1,2,2]", 1, 1},
+                        {"[3,4]", "[2,2]", "1, -2, 1, -1", "[2]", 2, 3},
+                        {"[2,2]", "[2,1]", "0, 1", "[2,2]", 0, 0}};
+  for (const Case &c : cases) {
+    SCOPED_TRACE(c.data);
+    auto dims = [](const std::string &text) {
+      std::vector<int64_t> d;
+      for (char ch : text)
+        if (ch >= '0' && ch <= '9')
+          d.push_back(ch - '0');
+      return d;
+    };
+    const auto m = RunAndCompare(ScatterText(c.data, c.indices, c.values, c.updates), {"form-slice-update"},
+                                 {Iota(dims(c.data)), Iota(dims(c.updates), 100)}, env.ctx);
+    EXPECT_EQ(Count(*m, "ScatterND"), 0);
+    EXPECT_EQ(Count(*m, "Concat"), c.concats);
+    EXPECT_EQ(Count(*m, "Slice"), c.slices);
+  }
+}
+
+// Out of order, with a gap, twice the same, added, out of range, or known at run time only.
+TEST(FormSliceUpdate, NearMisses) {
+  for (const std::string &text :
+       {ScatterText("[4,2]", "[2,1]", "2, 1", "[2,2]"), ScatterText("[4,2]", "[2,1]", "0, 2", "[2,2]"),
+        ScatterText("[4,2]", "[2,1]", "1, 1", "[2,2]"),
+        ScatterText("[4,2]", "[2,1]", "1, 2", "[2,2]", "{reduction = \"add\"}"),
+        ScatterText("[4,2]", "[2,1]", "3, 4", "[2,2]"),
+        std::string("graph (%x: f32[4,2], %u: f32[1,2], %i: i64[1,1]) { %y = ScatterND(%x, %i, %u) return %y }")}) {
+    SCOPED_TRACE(text);
+    Env env;
+    auto m = Load(text);
+    EXPECT_FALSE(RunList(*m, {"form-slice-update"}, env.ctx));
+  }
+}
+
 // ---- control flow
 
 std::string ChoiceText(std::string_view then_body, std::string_view else_body, std::string_view result = "%y",
