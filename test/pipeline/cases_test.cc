@@ -12,30 +12,6 @@ namespace npuc::test {
 namespace {
 
 using ::testing::ElementsAre;
-using Dims64 = std::vector<int64_t>;
-
-struct Want {
-  Dims64 dims;
-  std::vector<float> values;
-};
-// fp32 within 1e-5, auto within f16's resolution of the greatest value.
-void Expect(const ModelBuilder &b, const std::vector<Tensor> &inputs, const std::vector<Want> &want,
-            CompilerOptions options = {}) {
-  for (Precision p : {Precision::Fp32, Precision::Auto}) {
-    options.precision = p;
-    SCOPED_TRACE(p == Precision::Fp32 ? "fp32" : "auto");
-    auto got = CompileAndRun(b, inputs, options);
-    ASSERT_TRUE(got.ok()) << got.status();
-    ASSERT_EQ(got->size(), want.size());
-    for (size_t i = 0; i < want.size(); ++i) {
-      EXPECT_EQ(DimsOf((*got)[i]), want[i].dims) << "output " << i;
-      float scale = 1;
-      for (float v : want[i].values)
-        scale = std::max(scale, std::abs(v));
-      ExpectNear((*got)[i], want[i].values, scale * (p == Precision::Fp32 ? 1e-6f : 0x1p-9f));
-    }
-  }
-}
 std::vector<float> Range(int n, float first = 1) {
   return AsFloats(Counting({n}, first));
 }
