@@ -11,6 +11,16 @@
 #include "compiler/support/npy.h"
 
 namespace npuc {
+namespace {
+
+bool HasImageSuffix(std::string_view path) {
+  for (std::string_view suffix : {".png", ".jpg", ".jpeg"})
+    if (path.ends_with(suffix))
+      return true;
+  return false;
+}
+
+} // namespace
 
 StatusOr<EvalValue> ReadInputValue(const std::string &path, std::string_view name, const Type &type,
                                    const Preprocess &pre, std::string *own_name) {
@@ -42,6 +52,9 @@ StatusOr<EvalValue> ReadInputValue(const std::string &path, std::string_view nam
       return AtFile(t.status(), path);
     return EvalValue(*std::move(t));
   }
+  if (HasImageSuffix(view))
+    return AtFile(Error("E0104", "the file is neither PNG nor JPEG", "open it in a viewer, convert or remove it"),
+                  path);
   if (const auto &frame = pre.For(name).frame) {
     if (static_cast<int64_t>(file.size()) != frame->bytes())
       return AtFile(Error("E0702",

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "compiler/driver/compare.h"
 #include "compiler/driver/compile.h"
-#include "compiler/interp/interpreter.h"
 #include "compiler/support/npy.h"
 #include "runtime_stub/session.h"
 
@@ -83,47 +80,6 @@ TEST(Digits, TheNpuAnswersLikeTheReferenceOnEveryTarget) {
 TEST(Digits, Int8ReadsAsWellAsFloat) {
   for (const std::string target : {"edge-2t", "mcu-128"})
     EXPECT_GE(AnswersOf(Precision::Int8, target, true).right, 355) << target;
-}
-
-// Executor, quantiser and interpreter share one definition: every tensor that the binary's stream leaves in memory has
-// the bits that the interpreter gives the quantised graph.
-TEST(Digits, TheInt8BinaryIsItsQuantisedGraph) {
-  CompilerOptions options;
-  options.model = kDir + "digits.onnx";
-  options.precision = Precision::Int8;
-  options.calib = {kDir + "calibration.npy"};
-  options.jobs = 1;
-  options.no_report = true;
-  for (const std::string target : {"edge-2t", "mcu-128"}) {
-    SCOPED_TRACE(target);
-    options.target = target;
-    DiagnosticEngine diagnostics;
-    auto compiled = Compile(options, diagnostics);
-    ASSERT_TRUE(compiled.ok()) << compiled.status() << diagnostics.RenderAll();
-    auto model = runtime::Model::FromFile(compiled->file, "digits.bin");
-    ASSERT_TRUE(model.ok()) << model.status();
-    auto images = ReadNpy(kDir + "test_images.npy");
-    ASSERT_TRUE(images.ok());
-    int integers = 0;
-    for (int64_t i = 0; i < 8; ++i) {
-      Tensor x = Tensor::Allocate(DType::F32, {1, 1, 8, 8});
-      std::memcpy(x.mutable_bytes(), images->bytes.data() + i * 256, 256);
-      auto run = RunBinary(*model, {EvalValue(x)}, 1, [](const std::string &) { return true; });
-      ASSERT_TRUE(run.ok()) << run.status();
-      Interpreter interpreter(compiled->module->main());
-      interpreter.set_observer([&](const Value &v, const EvalValue &value) {
-        const auto got = run->captured.find(v.name());
-        if (got == run->captured.end() || !value.tensor())
-          return;
-        EXPECT_TRUE(value.tensor()->Expand().SameBits(got->second.tensor)) << v.name() << " " << v.type().ToString();
-        integers += got->second.type.is_quantized();
-      });
-      auto out = interpreter.Run(std::vector<Tensor>{x});
-      ASSERT_TRUE(out.ok()) << out.status();
-      EXPECT_TRUE((*out)[0].tensor()->Expand().SameBits(*run->outputs[0].tensor()));
-    }
-    EXPECT_GT(integers, 8); // there were some
-  }
 }
 
 } // namespace

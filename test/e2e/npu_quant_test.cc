@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
 
 #include "compiler/calibration/statistics_file.h"
 #include "compiler/support/json.h"
@@ -87,11 +88,13 @@ TEST_F(NpuQuant, BadSamplesAreNamed) {
   npy("b.npy", {1, 1, 4, 16}, 0);
   npy("c.npy", {1, 1, 8, 8}, std::numeric_limits<float>::quiet_NaN());
   WriteAll(dir_ / "s/d.png", "\x89PNG\r\n\x1a\n and nothing more");
+  WriteAll(dir_ / "s/e.jpg", "<html>not found</html>");
   const Outcome o = Run({"calibrate", kDigits, "--calib", "s"});
   EXPECT_EQ(o.code, 1);
   EXPECT_NE(o.err.find("s/b.npy: error[E0702]"), std::string::npos) << o.err;
   EXPECT_NE(o.err.find("s/c.npy: error[E0510]"), std::string::npos) << o.err;
   EXPECT_NE(o.err.find("s/d.png: error[E0104]"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("s/e.jpg: error[E0104]: the file is neither PNG nor JPEG"), std::string::npos) << o.err;
   EXPECT_EQ(o.err.find("s/a.npy"), std::string::npos) << o.err;
   EXPECT_FALSE(fs::exists(dir_ / "digits.npqs"));
   fs::create_directories(dir_ / "empty");
@@ -212,8 +215,10 @@ TEST_F(NpuQuant, CompareHoldsTheBinaryAgainstTheFloatModel) {
   const auto *rows = json->getAsObject()->getArray("tensors");
   ASSERT_GT(rows->size(), 4u);
   int quantised = 0;
+  std::set<std::string> names;
   for (const auto &row : *rows) {
     const auto *r = row.getAsObject();
+    EXPECT_TRUE(names.insert(r->getString("name")->str()).second) << "twice: " << r->getString("name")->str();
     EXPECT_GT(r->getObject("accumulated")->getNumber("cosine").value(), 0.99);
     if (r->getString("stored") == "u8") {
       ++quantised;

@@ -1,13 +1,11 @@
 // npu-quant compare: the float model against the binary's own run, tensor by tensor, by ONNX names.
 //
-//   accumulated   what the binary computed, from its real stream, against the float model's tensor: all errors up to
-//   here isolated      the operators between this tensor and the stored ones before it, run in float on the float
-//   model's own values
-//                 rounded to the binary's integers, with 8-bit weights: the error that is made here
-//   simulated     (--fake-quant) the whole model in float with every stored tensor rounded to the binary's integers.
-//   Where it is far from
-//                 the float model the model does not bear the integers; where the binary is far from it, the compiler
-//                 is at fault.
+// accumulated: what the binary computed, from its real stream, against the float model's tensor; all errors up to here.
+// isolated: the operators between this tensor and the stored ones before it, run in float on the float model's own
+// values rounded to the binary's integers, with 8-bit weights; the error that is made here.
+// simulated (--fake-quant): the whole model in float with every stored tensor rounded to the binary's integers. Where
+// it is far from the float model the model does not bear the integers; where the binary is far from it, the compiler
+// is at fault.
 //
 // Cost: one float run and one run of the binary a sample, and once more each operator for each of the other columns.
 #include <algorithm>
@@ -179,7 +177,13 @@ StatusOr<int> Compare(const CompareCommand &c, const cli::Console &console) {
     rows.back().type = std::string(Name(cap.type.dtype()));
   }
   const size_t inner = rows.size();
+  std::vector<size_t> output_row;
   for (const auto &o : (*model)->outputs()) {
+    if (const auto it = row_of.find(o.name); it != row_of.end()) { // captured as it is, with an isolated error
+      output_row.push_back(it->second);
+      continue;
+    }
+    output_row.push_back(rows.size());
     rows.push_back({});
     rows.back().name = o.name;
     rows.back().op = "output";
@@ -233,12 +237,14 @@ StatusOr<int> Compare(const CompareCommand &c, const cli::Console &console) {
         r.simulated.Add(w->second, it->second);
     }
     for (size_t k = 0; k < run->outputs.size() && k < want.size(); ++k) {
+      if (output_row[k] < inner)
+        continue;
       const Tensor *w = want[k].tensor(), *got = run->outputs[k].tensor();
       if (!w || !got || w->dtype() == DType::String || w->num_elements() != got->num_elements())
         continue;
-      add(rows[inner + k], *w, AsReal(*got, (*model)->outputs()[k].type.quant()));
+      add(rows[output_row[k]], *w, AsReal(*got, (*model)->outputs()[k].type.quant()));
       if (const auto it = all.find(g.output(static_cast<unsigned>(k))->name()); it != all.end())
-        rows[inner + k].simulated.Add(*w, it->second);
+        rows[output_row[k]].simulated.Add(*w, it->second);
     }
   }
   std::erase_if(rows, [](const Row &r) { return r.accumulated.count == 0; });
