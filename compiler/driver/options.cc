@@ -86,6 +86,9 @@ StatusOr<OutputPaths> ResolveOutputs(const CompilerOptions &o) {
   paths.binary = o.output.empty() ? BaseName(WithoutSuffix(o.model)) + ".bin" : o.output;
   if (!o.no_report) {
     const std::string prefix = o.report_prefix.empty() ? WithoutSuffix(paths.binary) : o.report_prefix;
+    if (BaseName(prefix).empty())
+      return Error("E0501", fmt::format("--report {} is a folder, not the prefix of file names", prefix),
+                   fmt::format("for example --report {}{}", prefix, BaseName(WithoutSuffix(paths.binary))));
     paths.json = prefix + ".report.json";
     paths.html = prefix + ".report.html";
   }
@@ -107,7 +110,7 @@ StatusOr<OutputPaths> ResolveOutputs(const CompilerOptions &o) {
 
 Status CheckOptions(const CompilerOptions &o) {
   if (o.opt_level < 0 || o.opt_level > 3)
-    return Error("E0501", fmt::format("-O{}: the levels are 0 to 3", o.opt_level));
+    return Error("E0501", fmt::format("-O{}: the levels are 0 to 3", o.opt_level), "give -O0, -O1, -O2 or -O3");
   if (o.max_fusion_chain < 1)
     return Error("E0501", fmt::format("--max-fusion-chain {}: at least 1", o.max_fusion_chain));
   if (o.jobs < 0 || o.jobs > 1024)
@@ -207,7 +210,12 @@ StatusOr<PassOptions> MakePassOptions(const CompilerOptions &o, const Module &mo
     if (!id.ok())
       return id.status();
     NPUC_ASSIGN_OR_RETURN(auto size, ParseTile(item, std::string_view(item).substr(at + 1)));
-    p.tiles[module.onnx_nodes()[*id].id] = size;
+    auto [had, fresh] = p.tiles.emplace(module.onnx_nodes()[*id].id, size);
+    if (!fresh && had->second != size)
+      return Error(
+          "E0501",
+          fmt::format("--tile {}: {}x{} was given for the same node", item, had->second.first, had->second.second),
+          "give one tile for a node");
   }
   return p;
 }

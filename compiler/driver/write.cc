@@ -63,6 +63,15 @@ StatusOr<Artifact> CompileToFiles(const CompilerOptions &options, DiagnosticEngi
   Artifact artifact;
   NPUC_ASSIGN_OR_RETURN(artifact.paths, ResolveOutputs(options));
   NPUC_RETURN_IF_ERROR(CheckOptions(options));
+  // Flags that say how something is done that is not asked for.
+  auto unused = [&](bool given, std::string_view flag, std::string_view with) {
+    if (given)
+      diagnostics.Warning(fmt::format("{} has no effect without {}", flag, with),
+                          fmt::format("give {}, or leave {} out", with, flag));
+  };
+  unused(options.calib.empty() && options.calib_method != CompilerOptions().calib_method, "--calib-method", "--calib");
+  unused(options.calib.empty() && !options.preprocess.empty(), "--preprocess", "--calib");
+  unused(options.gates.baseline.empty() && !options.gates.tolerances.empty(), "--tolerance", "--baseline");
   // A baseline that cannot be read should not cost a compilation.
   report::Report baseline;
   if (!options.gates.baseline.empty()) {

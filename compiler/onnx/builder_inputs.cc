@@ -19,7 +19,9 @@ StatusOr<std::pair<std::string, std::string>> SplitNamed(const std::string &text
   for (const auto &k : known)
     list += (list.empty() ? "'" : ", '") + k + "'";
   if (text.find('=') == std::string::npos)
-    return Error("E0501", fmt::format("{} '{}' is not NAME=VALUE", flag, text));
+    return Error("E0501", fmt::format("{} '{}' is not NAME=VALUE", flag, text),
+                 list.empty() ? fmt::format("the model has no {}", what)
+                              : fmt::format("write {} NAME=VALUE; the names are {}", flag, list));
   return Error("E0507", fmt::format("{} '{}': the model has no such {}", flag, text, what),
                list.empty() ? fmt::format("the model has none") : fmt::format("the model has {}", list));
 }
@@ -138,8 +140,10 @@ Status CheckBind(const std::string &name, const Tensor &t, const Type &type) {
   }
   if (fits)
     return OkStatus();
-  return Error("E0501", fmt::format("--bind {}: the value is {}{}, the input is {}", name, Name(t.dtype()),
-                                    ToString(t.dims()), type.ToString()));
+  return Error("E0501",
+               fmt::format("--bind {}: the value is {}{}, the input is {}", name, Name(t.dtype()), ToString(t.dims()),
+                           type.ToString()),
+               fmt::format("give a whole tensor with --bind {}=@FILE, or fix free dims with --input-shape", name));
 }
 
 } // namespace
@@ -186,7 +190,8 @@ Status Builder::ResolveDims() {
     NPUC_ASSIGN_OR_RETURN(int64_t n, ParseExtent(split.second, "--dim " + split.first));
     auto [it, fresh] = dims_.emplace(split.first, n);
     if (!fresh && it->second != n)
-      return Error("E0501", fmt::format("--dim {} is given as {} and as {}", split.first, it->second, n));
+      return Error("E0501", fmt::format("--dim {} is given as {} and as {}", split.first, it->second, n),
+                   "give each dim once");
   }
   // Whole shapes first: they may fix symbols that other inputs use.
   std::map<std::string, std::vector<std::string>> shapes;
@@ -234,7 +239,8 @@ Status Builder::ResolveDims() {
         }
         if (type.shape().rank() != rank)
           return Error("E0501",
-                       fmt::format("{}: {} dims given, the input has shape {}", flag, rank, type.shape().ToString()));
+                       fmt::format("{}: {} dims given, the input has shape {}", flag, rank, type.shape().ToString()),
+                       "give every dim, for example 1x3x224x224");
         for (int i = 0; i < rank; ++i) {
           if (it->second[i] == "?")
             continue;

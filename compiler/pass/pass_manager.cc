@@ -8,7 +8,6 @@
 // while passes run; the handler writes the reproducer from the copy and passes the message on.
 #include "compiler/pass/pass_manager.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -191,7 +190,7 @@ Status Manager::Guilty(const Pass &pass, std::string_view what) {
 Status Manager::Dump(std::string_view name) {
   if (options_.dump_ir_dir.empty())
     return OkStatus();
-  ::mkdir(options_.dump_ir_dir.c_str(), 0777);
+  NPUC_RETURN_IF_ERROR(MakeFolder(options_.dump_ir_dir));
   const std::string path = fmt::format("{}/{:03}.{}.ir", options_.dump_ir_dir, dumped_++, name);
   return WriteFile(path, Print(module_, DataBytes(module_) <= kMaxDumpedData));
 }

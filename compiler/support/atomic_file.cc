@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,10 +17,12 @@ constexpr size_t kBuffer = 1 << 20;
 
 Status WriteError(const std::string &path, int error) {
   return AtFile(Error("E0102", fmt::format("cannot write: {}", std::strerror(error)),
-                      error == ENOSPC   ? "free space, or choose another folder"
-                      : error == ENOENT ? "the folder does not exist"
-                      : error == EISDIR ? "the name is a folder's"
-                                        : ""),
+                      error == ENOSPC                     ? "free space, or choose another folder"
+                      : error == ENOENT                   ? "the folder does not exist"
+                      : error == EISDIR                   ? "the name is a folder's"
+                      : error == ENOTDIR                  ? "a part of the path is a file, not a folder"
+                      : error == EACCES || error == EROFS ? "choose a folder that can be written"
+                                                          : ""),
                 path);
 }
 
@@ -169,6 +172,16 @@ Status AtomicFile::Commit() {
     return Fail(errno);
   temporary_.clear();
   return OkStatus();
+}
+
+Status MakeFolder(const std::string &path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error)
+    return OkStatus();
+  return AtFile(Error("E0102", fmt::format("the folder cannot be made: {}", error.message()),
+                      "name a folder in a place that can be written; no part of its path may be a file"),
+                path);
 }
 
 Status WriteFile(const std::string &path, std::string_view bytes) {

@@ -44,6 +44,9 @@ private:
   Status status_;
 };
 
+// Makes a folder and those above it, if they are not there. Errors: E0102.
+Status MakeFolder(const std::string &path);
+
 // Writes a whole file at once. Errors: E0102.
 Status WriteFile(const std::string &path, std::string_view bytes);
 

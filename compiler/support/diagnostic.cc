@@ -143,6 +143,10 @@ bool IsAlreadyReported(const Status &status) {
 
 void DiagnosticEngine::Report(Diagnostic d, uint64_t order) {
   std::lock_guard lock(mutex_);
+  // A model that is compiled more than once says the same again.
+  if (d.severity != Severity::error &&
+      std::any_of(entries_.begin(), entries_.end(), [&](const Entry &e) { return e.diagnostic == d; }))
+    return;
   entries_.push_back({order, std::move(d)});
 }
 

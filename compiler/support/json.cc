@@ -152,7 +152,8 @@ std::string TooDeep(std::string_view text) {
 
 StatusOr<llvm::json::Value> ParseJson(std::string_view text, std::string_view file) {
   if (const std::string at = TooDeep(text); !at.empty())
-    return AtFile(Error("E0103", fmt::format("not JSON of ours: it nests deeper than {} levels", kMaxDepth)),
+    return AtFile(Error("E0103", fmt::format("not JSON of ours: it nests deeper than {} levels", kMaxDepth),
+                        "give a file that one of these tools wrote, whole"),
                   fmt::format("{}:{}", file, at));
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(llvm::StringRef(text.data(), text.size()));
   if (value)
@@ -169,7 +170,7 @@ StatusOr<llvm::json::Value> ParseJson(std::string_view text, std::string_view fi
       message += ": " + whole;
     }
   });
-  return AtFile(Error("E0103", message), place);
+  return AtFile(Error("E0103", message, "give a file that one of these tools wrote, whole"), place);
 }
 
 } // namespace npuc

@@ -22,7 +22,10 @@ constexpr uint64_t kMapFrom = 64 * 1024;
 
 Status ReadError(const std::string &path, std::string_view what, int error) {
   return AtFile(Error("E0101", fmt::format("cannot {}: {}", what, std::strerror(error)),
-                      error == ENOENT ? "check the path; it is relative to the current folder" : ""),
+                      error == ENOENT   ? "check the path; it is relative to the current folder"
+                      : error == EISDIR ? "give a file, not a folder"
+                      : error == EACCES ? "the file's permissions do not let you read it"
+                                        : ""),
                 path);
 }
 
@@ -89,6 +92,8 @@ MappedFile MappedFile::FromString(std::string bytes, std::string name) {
 }
 
 StatusOr<MappedFile> MappedFile::Open(const std::string &path) {
+  if (path.empty())
+    return Error("E0101", "a file's name is empty", "give the name of a file");
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return ReadError(path, "open", errno);

@@ -134,6 +134,8 @@ TEST_F(Options, Tiles) {
     o.tiles = {bad};
     EXPECT_EQ(Code(MakePassOptions(o, m).status()), "E0501") << bad;
   }
+  o.tiles = {"conv1=8x8", "conv1=4x4"}; // one node, two tiles
+  EXPECT_EQ(Code(MakePassOptions(o, m).status()), "E0501");
   o.tiles = {"conv9=8x8"};
   EXPECT_EQ(Code(MakePassOptions(o, m).status()), "E0507");
 }

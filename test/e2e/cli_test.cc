@@ -98,7 +98,13 @@ TEST_F(Npuc, Usage) {
   EXPECT_EQ(Run({kDigits, "--no-such-flag"}).code, 2);
   EXPECT_EQ(Run({kDigits, "--precision", "int7"}).code, 2);
   EXPECT_EQ(Run({kDigits, "--min-coverage", "101"}).code, 2);
+  EXPECT_EQ(Run({kDigits, "--min-coverage", "nan"}).code, 2);
+  const Outcome negative = Run({kDigits, "--max-cycles", "-1"});
+  EXPECT_EQ(negative.code, 2);
+  EXPECT_NE(negative.err.find("--max-cycles: '-1' is not a number from 0 on"), std::string::npos) << negative.err;
   EXPECT_EQ(Run({kDigits, "-o"}).code, 2);
+  EXPECT_EQ(Run({kDigits, "-o", ""}).code, 2);
+  EXPECT_EQ(Run({kDigits, "--report", ""}).code, 2);
   EXPECT_EQ(Run({kDigits, "extra.onnx"}).code, 2);
   EXPECT_EQ(Run({kDigits, "-O4"}).code, 2);
   EXPECT_EQ(Run({"--help"}).code, 0);
@@ -107,6 +113,40 @@ TEST_F(Npuc, Usage) {
   EXPECT_EQ(targets.code, 0);
   EXPECT_NE(targets.out.find("edge-2t"), std::string::npos);
   EXPECT_TRUE(Entries(dir_).empty());
+}
+
+// What a flag would say how to do is not asked for.
+TEST_F(Npuc, FlagsWithoutEffectAreSaid) {
+  const Outcome o = Run({kDigits, "-o", "d.bin", "--no-report", "--calib-method", "minmax", "--preprocess", "none.yaml",
+                         "--tolerance", "cycles=2"});
+  for (const char *flag : {"--calib-method", "--preprocess", "--tolerance"})
+    EXPECT_NE(o.err.find(std::string("warning: ") + flag + " has no effect without"), std::string::npos) << o.err;
+}
+
+// Every refusal says what to do.
+TEST_F(Npuc, RefusalsHaveARemedy) {
+  fs::create_directories(dir_ / "folder");
+  Write("text", "hello");
+  const std::string model =
+      Write("free.onnx", TinyModel({{"Relu", "r", {"x"}, {"y"}}}, {{"x", {-1, 4}}}, {{"y", {-1, 4}}}));
+  const std::vector<std::vector<std::string>> calls = {
+      {"folder"},
+      {model, "--quant-config", "folder"},
+      {model, "--dim", "N"},
+      {model, "--input-shape", "x"},
+      {model, "--input-shape", "x=1x2x3"},
+      {model, "--bind", "x"},
+      {model, "--baseline", "text"},
+      {model, "--tile", "r=1x1", "--tile", "r=2x2"},
+  };
+  for (std::vector<std::string> args : calls) {
+    args.insert(args.end(), {"-o", "m.bin", "-q"});
+    const auto before = Entries(dir_);
+    const Outcome o = Run(args);
+    EXPECT_EQ(o.code, 1) << args[1] << " " << args[2] << o.err;
+    EXPECT_NE(o.err.find("help: "), std::string::npos) << args[1] << " " << args[2] << o.err;
+    EXPECT_EQ(Entries(dir_), before);
+  }
 }
 
 TEST_F(Npuc, BadModels) {
@@ -160,6 +200,9 @@ TEST_F(Npuc, OutputsThatCannotBeWritten) {
   ExpectRefused({kDigits, "-o", "nowhere/m.bin"}, "E0102");
   ExpectRefused({kDigits, "-o", "m.bin", "--report", "nowhere/r"}, "E0102");
   ExpectRefused({kDigits, "-o", "-"}, "E0501");
+  ExpectRefused({kDigits, "-o", "m.bin", "--report", "folder.bin/"}, "E0501");
+  WriteAll(dir_ / "file", "");
+  ExpectRefused({kDigits, "-o", "m.bin", "--dump-ir", "file/ir"}, "E0102");
   const std::string copy = Write("m.onnx", ReadAll(kDigits));
   ExpectRefused({copy, "-o", "m.onnx"}, "E0501");
   EXPECT_TRUE(ReadAll(copy) == ReadAll(kDigits));

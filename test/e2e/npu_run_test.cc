@@ -125,6 +125,9 @@ TEST_F(NpuRun, SaysWhatIsWrongWithInputs) {
   ExpectRefused({"--random", "1", "--expect", "nope=x.npy"}, "E0701", "no output 'nope'");
   EXPECT_EQ(Run({"--frobnicate"}).code, 2);
   EXPECT_EQ(Run({"--random", "1", "--repeat", "0"}).code, 2);
+  EXPECT_EQ(Run({"--random", "1", "--rtol", "0.1"}).code, 2); // without --expect
+  EXPECT_EQ(Run({"--random", "1", "--expect", "x.npy", "--rtol", "nan"}).code, 2);
+  ExpectRefused({"--input", ""}, "E0101", "name is empty");
 }
 
 TEST_F(NpuRun, RefusesDamagedBinaries) {

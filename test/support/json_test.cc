@@ -76,7 +76,8 @@ TEST(Json, WriterOutputParses) {
 
 TEST(Json, ParseErrorsCarryThePlace) {
   EXPECT_EQ(Render(FromStatus(ParseJson("{\n  \"a\": ,\n}", "r.json").status())),
-            "r.json:2:8: error[E0103]: not JSON: Invalid JSON value");
+            "r.json:2:8: error[E0103]: not JSON: Invalid JSON value\n"
+            "  help: give a file that one of these tools wrote, whole");
 }
 
 TEST(JsonDeathTest, MisuseIsACompilerBug) {

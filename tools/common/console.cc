@@ -32,8 +32,13 @@ void Console::Say(std::string_view line) const {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
 }
 
+Status NoStdout() {
+  return AtFile(Error("E0102", "cannot write to stdout", "free space where it goes, or write to another place"),
+                "<stdout>");
+}
+
 int Console::Out(std::string_view text) const {
-  return WriteStdout(text) ? kDone : Fail(AtFile(Error("E0102", "cannot write to stdout"), "<stdout>"));
+  return WriteStdout(text) ? kDone : Fail(NoStdout());
 }
 
 int Console::Fail(const Status &status, std::string_view file) const {

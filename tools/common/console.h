@@ -68,8 +68,9 @@ private:
   std::string tool_;
 };
 
-// Prints text to stdout, all of it; false when the reader is gone or the disk is full.
+// Prints text to stdout, all of it; false when the reader is gone or the disk is full, and what to say then.
 bool WriteStdout(std::string_view text);
+Status NoStdout();
 
 // A line on the terminal that says what is at work, from the second second on. Nothing when stderr is no terminal or
 // `console` is quiet. Cleared at the end.

@@ -9,7 +9,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,25 @@ inline CLI::Option *AddRepeatable(CLI::App &app, const std::string &name, std::v
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+// A number in a range. NaN is in none.
+inline CLI::Validator Number(double least, double most = std::numeric_limits<double>::infinity()) {
+  const std::string range = std::isinf(most) ? fmt::format("a number from {:g} on", least)
+                                             : fmt::format("a number from {:g} to {:g}", least, most);
+  return CLI::Validator(
+      [=](const std::string &text) {
+        double v = std::numeric_limits<double>::quiet_NaN();
+        if (!CLI::detail::lexical_cast(text, v) || !(v >= least && v <= most) || std::isinf(v))
+          return fmt::format("'{}' is not {}", text, range);
+        return std::string();
+      },
+      std::isinf(most) ? fmt::format(">= {:g}", least) : fmt::format("{:g} to {:g}", least, most));
+}
+// A name that is not empty.
+inline CLI::Validator SomeName() {
+  return CLI::Validator([](const std::string &text) { return std::string(text.empty() ? "the name is empty" : ""); },
+                        "");
+}
+
 // Parses, then runs `body`, whose result is the exit code. Wrong usage: a message, exit code 2.
 inline int Main(CLI::App &app, int argc, char **argv, Console &console, const std::function<int()> &body) {
   InstallCrashHandlers(console.tool(), argc, argv);
@@ -63,6 +84,15 @@ inline int Main(CLI::App &app, int argc, char **argv, Console &console, const st
   } catch (const CLI::CallForVersion &e) {
     return WriteStdout(std::string(e.what()) + "\n") ? kDone : kBadInput;
   } catch (const CLI::ParseError &e) {
+    // CLI11 takes an unknown subcommand for a missing one.
+    if (const auto subcommands = app.get_subcommands([](const CLI::App *) { return true; });
+        app.get_require_subcommand_min() > 0 && app.get_subcommands().empty() && !subcommands.empty()) {
+      std::vector<std::string> names;
+      for (const CLI::App *s : subcommands)
+        names.push_back(s->get_name());
+      const std::string given = argc > 1 && argv[1][0] != '-' ? fmt::format("there is no '{}'; ", argv[1]) : "";
+      return console.UsageError(fmt::format("{}say what to do: {}", given, fmt::join(names, ", ")));
+    }
     return console.UsageError(e.what());
   }
   return body();

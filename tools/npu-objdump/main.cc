@@ -173,6 +173,7 @@ std::string Disassembly(const container::ModelFile &m) {
 StatusOr<int> Dump(const Options &o, const cli::Console &console) {
   NPUC_ASSIGN_OR_RETURN(const container::ModelFile m, container::ReadModelFile(o.model));
   int code = cli::kDone;
+  std::string text;
   if (o.verify) {
     const std::vector<verify::Finding> findings = verify::VerifyModel(m);
     for (const verify::Finding &f : findings)
@@ -180,9 +181,8 @@ StatusOr<int> Dump(const Options &o, const cli::Console &console) {
     if (!findings.empty())
       code = cli::kBadInput;
     else if (!console.quiet && !o.json && !o.disassemble)
-      cli::WriteStdout(fmt::format("{}: verified\n", o.model));
+      text = fmt::format("{}: verified\n", o.model);
   }
-  std::string text;
   if (o.json)
     text = Json(m);
   else if (o.disassemble)
@@ -190,7 +190,7 @@ StatusOr<int> Dump(const Options &o, const cli::Console &console) {
   else if (!o.verify)
     text = Summary(m, o.model);
   if (!text.empty() && !cli::WriteStdout(text))
-    return cli::kBadInput;
+    return cli::NoStdout();
   return code;
 }
 

@@ -91,7 +91,7 @@ int Run(Options &o, const cli::Console &console) {
     std::string text;
     for (const Pass &p : AllPasses())
       text += fmt::format("{:<32} {}\n", p.name, p.doc);
-    return cli::WriteStdout(text) ? cli::kDone : cli::kBadInput;
+    return console.Out(text);
   }
   if (o.input.empty())
     return console.UsageError("no input (a file of IR text, a model, or - for stdin)");
@@ -157,7 +157,7 @@ int Run(Options &o, const cli::Console &console) {
     for (const auto &[name, count] : ctx.counters())
       text += fmt::format("// {}: {}\n", name, count);
   if (o.output.empty() || o.output == "-")
-    return cli::WriteStdout(text) ? cli::kDone : cli::kBadInput;
+    return console.Out(text);
   if (Status s = WriteFile(o.output, text); !s.ok())
     return console.Fail(s, o.output);
   return cli::kDone;

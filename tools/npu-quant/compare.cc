@@ -259,7 +259,7 @@ StatusOr<int> Compare(const CompareCommand &c, const cli::Console &console) {
   if (!c.json.empty() && c.json != "-")
     NPUC_RETURN_IF_ERROR(WriteFile(c.json, Json(c, rows, samples.size())));
   if (!cli::WriteStdout(c.json == "-" ? Json(c, rows, samples.size()) : console.quiet ? "" : Table(rows, c.fake_quant)))
-    return AtFile(Error("E0102", "cannot write to stdout"), "<stdout>");
+    return cli::NoStdout();
   return cli::kDone;
 }
 

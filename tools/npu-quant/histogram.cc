@@ -183,7 +183,7 @@ StatusOr<int> Histogram(const HistogramCommand &c, const cli::Console &) {
     NPUC_RETURN_IF_ERROR(WriteFile(c.json, Json(f, rows)));
   const std::string text = c.json == "-" ? Json(f, rows) : c.json.empty() && c.html.empty() ? Table(rows) : "";
   if (!cli::WriteStdout(text))
-    return AtFile(Error("E0102", "cannot write to stdout"), "<stdout>");
+    return cli::NoStdout();
   return cli::kDone;
 }
 

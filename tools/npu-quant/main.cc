@@ -50,7 +50,7 @@ int Main(int argc, char **argv) {
   sub = command("select", "A calibration set spread over brightness and edge density",
                 [&] { return Select(select, console); });
   sub->add_option("images", select.paths, "Images, or folders of them")->type_name("PATH")->required();
-  sub->add_option("-n,--count", select.count, "How many")->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("-n,--count", select.count, "How many")->check(cli::Number(1))->capture_default_str();
   sub->add_option("--seed", select.seed, "Another seed draws other images")->capture_default_str();
   sub->add_option("--buckets", select.buckets, "Buckets of brightness x edge density")
       ->type_name("BxE")
@@ -76,7 +76,7 @@ int Main(int argc, char **argv) {
       ->type_name("NAME=VALUE|NAME=@FILE");
   sub->add_flag("--fake-quant", compare.fake_quant, "Also the model in float with every stored tensor rounded");
   sub->add_option("--threshold", compare.threshold, "Cosine below which the first tensor is marked")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(cli::Number(0, 1))
       ->capture_default_str();
   sub->add_option("--html", compare.html, "Write a self-contained page with histograms there")->type_name("FILE");
   sub->add_option("--json", compare.json, "Write the numbers there; -: stdout")->type_name("FILE");
@@ -92,7 +92,7 @@ int Main(int argc, char **argv) {
       ->capture_default_str();
   sub->add_option("--quant-config", search.options.quant_config, "What to start from")->type_name("FILE.yaml");
   sub->add_option("--target-cosine", search.target_cosine, "Of the worst output")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(cli::Number(0, 1))
       ->capture_default_str();
   sub->add_option("-o,--output-file", search.output, "The quant-config")->type_name("FILE.yaml")->required();
   sub->add_option("--json", search.json, "Write the table there; -: stdout")->type_name("FILE");

@@ -336,7 +336,7 @@ StatusOr<int> Search(const SearchCommand &c, const cli::Console &console) {
     }
     w.EndArray().EndObject();
     if (c.json == "-")
-      cli::WriteStdout(text + "\n");
+      NPUC_RETURN_IF_ERROR(cli::WriteStdout(text + "\n") ? OkStatus() : cli::NoStdout());
     else
       NPUC_RETURN_IF_ERROR(WriteFile(c.json, text + "\n"));
   }
@@ -355,7 +355,8 @@ StatusOr<int> Search(const SearchCommand &c, const cli::Console &console) {
     table +=
         fmt::format("cosine {:.6f} (int8 alone {:.6f}), cycles {} ({}); {} of {} layers in {}: {}\n", best.agreement,
                     before, best.cycles, cycles_before, count, layers.size(), Name(raised), c.output);
-    cli::WriteStdout(table);
+    if (!cli::WriteStdout(table))
+      return cli::NoStdout();
   }
   return best.agreement >= c.target_cosine ? cli::kDone : cli::kGateFailed;
 }

@@ -105,7 +105,7 @@ std::string Json(const Selection &s, const std::vector<Found> &files, const std:
 Status Emit(const std::string &path, const std::string &text) {
   if (path != "-")
     return WriteFile(path, text);
-  return cli::WriteStdout(text) ? OkStatus() : AtFile(Error("E0102", "cannot write to stdout"), "<stdout>");
+  return cli::WriteStdout(text) ? OkStatus() : cli::NoStdout();
 }
 
 // Copies into a new (or empty) folder, with the names from the given folders on, '/' as '_'.
@@ -113,9 +113,7 @@ Status CopyTo(const std::string &folder, const std::vector<Found> &files, const 
   std::error_code error;
   if (fs::exists(folder, error) && !(fs::is_directory(folder, error) && fs::is_empty(folder, error)))
     return Error("E0102", fmt::format("-o {}: there is something already", folder), "name a new or empty folder");
-  fs::create_directories(folder, error);
-  if (error)
-    return AtFile(Error("E0102", "the folder cannot be made: " + error.message()), folder);
+  NPUC_RETURN_IF_ERROR(MakeFolder(folder));
   for (int64_t i : picked) {
     std::string name = files[i].base;
     std::replace(name.begin(), name.end(), '/', '_');

@@ -142,7 +142,8 @@ StatusOr<bool> CompareOutputs(const Options &o, const runtime::Session &session,
   if (!good || !console.quiet) {
     if (!good)
       table += fmt::format("tolerance: |got - expected| <= {:g} + {:g} * |expected|\n", o.atol, o.rtol);
-    cli::WriteStdout(table);
+    if (!cli::WriteStdout(table))
+      return cli::NoStdout();
   }
   return good;
 }

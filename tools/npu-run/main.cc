@@ -85,10 +85,8 @@ StatusOr<int> RunModel(const Options &o, const cli::Console &console) {
 
   std::optional<Captures> captures;
   if (!o.capture.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(o.capture, error);
-    if (error)
-      return fail(AtFile(Error("E0102", fmt::format("the folder cannot be made: {}", error.message())), o.capture));
+    if (Status s = MakeFolder(o.capture); !s.ok())
+      return fail(s);
     captures.emplace(o.capture);
     session.set_capture([&](const container::Capture &c, const runtime::Memory &m) { return captures->Add(c, m); });
   }
@@ -114,10 +112,8 @@ StatusOr<int> RunModel(const Options &o, const cli::Console &console) {
        {std::pair(o.profile, &runtime::ProfileJson), std::pair(o.trace, &runtime::TraceJson)}) {
     if (path.empty())
       continue;
-    if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty()) {
-      std::error_code error;
-      std::filesystem::create_directories(folder, error);
-    }
+    if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
+      NPUC_RETURN_IF_ERROR(MakeFolder(folder.string()));
     NPUC_RETURN_IF_ERROR(WriteFile(path, text(**model, session.step_seconds())));
   }
   if (!console.quiet) {
@@ -133,7 +129,8 @@ StatusOr<int> RunModel(const Options &o, const cli::Console &console) {
           seconds[seconds.size() / 2] * 1e3, seconds.size(), seconds[0] * 1e3, (*model)->file().target_name, p.cycles,
           p.milliseconds);
     }
-    cli::WriteStdout(text);
+    if (int code = console.Out(text))
+      return code;
   }
   if (o.expect.empty())
     return cli::kDone;
@@ -161,17 +158,15 @@ int main(int argc, char **argv) {
   app.add_option("--output-format", o.output_format, "npy, or pb: output_K.pb")->check(CLI::IsMember({"npy", "pb"}));
   cli::AddRepeatable(app, "--expect", o.expect, "[NAME=]FILE: compare an output; exit code 3 where it differs")
       ->type_name("[NAME=]FILE");
-  app.add_option("--rtol", o.rtol, "Relative tolerance of --expect")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--atol", o.atol, "Absolute tolerance of --expect")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+  CLI::Option *rtol =
+      app.add_option("--rtol", o.rtol, "Relative tolerance of --expect")->capture_default_str()->check(cli::Number(0));
+  CLI::Option *atol =
+      app.add_option("--atol", o.atol, "Absolute tolerance of --expect")->capture_default_str()->check(cli::Number(0));
   app.add_option("--threads", o.threads, "Threads; 0: all processors. Results never depend on it")
-      ->check(CLI::NonNegativeNumber);
+      ->check(cli::Number(0, 1024));
   app.add_option("--repeat", o.repeat, "Run N times and say how long this machine took")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(cli::Number(1));
   app.add_flag("--checked", o.checked, "Look for uninitialised reads, stray writes and indices outside tables");
   app.add_option("--capture", o.capture, "Write intermediate tensors there by ONNX name, from the real stream")
       ->type_name("DIR");
@@ -180,6 +175,8 @@ int main(int argc, char **argv) {
   app.add_option("--trace", o.trace, "Write a Chrome trace of the modelled run, for Perfetto")->type_name("FILE.json");
   return cli::Main(app, argc, argv, console, [&]() -> int {
     o.random = seed->count() > 0;
+    if (o.expect.empty() && (rtol->count() > 0 || atol->count() > 0))
+      return console.UsageError("--rtol and --atol go with --expect");
     auto code = run::RunModel(o, console);
     return code.ok() ? *code : console.Fail(code.status());
   });

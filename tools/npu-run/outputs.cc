@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "compiler/onnx/tensor_proto.h"
+#include "compiler/support/atomic_file.h"
 #include "compiler/support/npy.h"
 #include "tools/npu-run/files.h"
 
@@ -102,10 +103,7 @@ Status WriteNamed(const std::string &stem, const EvalValue &value, const Type &t
 Status WriteOutputs(const Options &o, const runtime::Session &session) {
   if (o.output_dir.empty())
     return OkStatus();
-  std::error_code error;
-  std::filesystem::create_directories(o.output_dir, error);
-  if (error)
-    return AtFile(Error("E0102", fmt::format("the folder cannot be made: {}", error.message())), o.output_dir);
+  NPUC_RETURN_IF_ERROR(MakeFolder(o.output_dir));
   FileNames names;
   const auto &outputs = session.model().outputs();
   for (size_t i = 0; i < outputs.size(); ++i) {

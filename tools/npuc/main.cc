@@ -57,7 +57,9 @@ int Run(const CompilerOptions &options, const cli::Console &console) {
 // Everything that says what is compiled and how: the command line's and a manifest row's.
 void AddCompilerFlags(CLI::App &app, CompilerOptions &o) {
   app.add_option("model", o.model, "The ONNX file")->type_name("MODEL.onnx");
-  app.add_option("-o,--output-file", o.output, "Default: the model's name with .bin")->type_name("FILE");
+  app.add_option("-o,--output-file", o.output, "Default: the model's name with .bin")
+      ->type_name("FILE")
+      ->check(cli::SomeName());
   cli::AddTargetFlag(app, o.target);
   app.add_option_function<std::string>(
          "--precision", [&o](const std::string &name) { o.precision = *ParsePrecision(name); },
@@ -110,7 +112,9 @@ void AddCompilerFlags(CLI::App &app, CompilerOptions &o) {
 
   cli::AddGateFlags(app, o.gates);
 
-  app.add_option("--report", o.report_prefix, "Prefix of the report's files")->type_name("PREFIX");
+  app.add_option("--report", o.report_prefix, "Prefix of the report's files")
+      ->type_name("PREFIX")
+      ->check(cli::SomeName());
   app.add_flag("--no-report", o.no_report, "Write the binary alone");
   cli::AddJobsFlag(app, o.jobs);
 

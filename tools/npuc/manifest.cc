@@ -11,6 +11,7 @@
 
 #include "backend/report/json.h"
 #include "backend/report/render.h"
+#include "compiler/support/atomic_file.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/mapped_file.h"
 #include "compiler/support/yaml.h"
@@ -118,12 +119,8 @@ int RunManifest(const ManifestOptions &o, const FlagKinds &kinds, const std::vec
                 const CheckArguments &check, const cli::Console &console) {
   std::error_code error;
   std::string output_dir = o.output_dir;
-  if (!output_dir.empty() && !o.list) {
+  if (!output_dir.empty() && !o.list)
     output_dir = fs::absolute(output_dir, error).lexically_normal().string();
-    fs::create_directories(output_dir, error);
-    if (error)
-      return console.Fail(Error("E0102", "the folder cannot be made: " + error.message()), o.output_dir);
-  }
   auto manifest = ReadManifest(o.path, output_dir, kinds, flags);
   if (!manifest.ok())
     return console.Fail(manifest.status(), o.path);
@@ -143,6 +140,9 @@ int RunManifest(const ManifestOptions &o, const FlagKinds &kinds, const std::vec
       names += row->name + "\n";
     return console.Out(names);
   }
+  if (!output_dir.empty())
+    if (Status s = MakeFolder(output_dir); !s.ok())
+      return console.Fail(s);
 
   std::string logs = (fs::temp_directory_path(error) / "npuc-manifest-XXXXXX").string();
   if (error || !mkdtemp(logs.data()))
