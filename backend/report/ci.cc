@@ -1,5 +1,7 @@
 // What CI services read: Markdown for a step summary, JUnit, SARIF, code quality, a badge.
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "backend/report/render.h"
 #include "compiler/support/hash.h"
@@ -24,19 +26,24 @@ std::string UriPath(std::string_view path) {
 struct Finding {
   std::string rule, message, help, node; // node: "" for gates
   bool error = false;
+  int number = 0; // among those of the same rule and node
   // The same for the same finding of later reports, whatever else changes.
-  std::string Fingerprint() const { return Sha256Hex(rule + '\n' + node).substr(0, 32); }
+  std::string Fingerprint() const {
+    return Sha256Hex(rule + '\n' + node + (number ? fmt::format("\n{}", number) : "")).substr(0, 32);
+  }
 };
 std::vector<Finding> FindingsOf(const Report &r) {
   std::vector<Finding> findings;
-  for (const NodeRow &node : r.nodes)
+  for (const NodeRow &node : r.nodes) {
+    std::map<std::string, int> broken; // by rule
     for (const Reason &reason : node.reasons)
       findings.push_back({reason.rule, fmt::format("node '{}' ({}): {}", node.id, node.op, reason.message), reason.help,
-                          node.id, false});
+                          node.id, false, broken[reason.rule]++});
+  }
   for (const GateRow &gate : r.gates)
     if (!gate.passed)
       findings.push_back({"gate-" + gate.gate, fmt::format("--{}: {}", gate.gate, gate.message),
-                          "npu-report diff shows what changed since the last good report", "", true});
+                          "npu-report diff shows what changed since the last good report", "", true, 0});
   return findings;
 }
 

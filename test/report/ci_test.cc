@@ -179,6 +179,18 @@ TEST(Sarif, AFindingKeepsItsFingerprintWhenFiguresMove) {
   EXPECT_EQ(hashes(now), hashes(Sample()));
 }
 
+TEST(CodeQuality, OneRuleBrokenTwiceIsTwoFindings) {
+  Report r = Sample();
+  r.nodes[1].reasons.push_back({"dynamic-shape", "another free dim", "static", "[?]", ""});
+  for (const std::string &text : {RenderCodeQuality(r, "m.onnx"), RenderSarif(r)}) {
+    std::set<std::string> seen;
+    const std::string key = text[0] == '[' ? "\"fingerprint\"" : "primaryLocationLineHash";
+    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1))
+      seen.insert(text.substr(at, 62));
+    EXPECT_EQ(seen.size(), 5u);
+  }
+}
+
 TEST(CodeQuality, HasTheFieldsThatGitlabReads) {
   auto json = ParseJson(RenderCodeQuality(Sample(), "models/m.onnx"), "quality");
   ASSERT_TRUE(json.ok()) << json.status();
