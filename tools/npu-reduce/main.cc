@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_option("--timeout", o.predicate.timeout, "Seconds for one candidate; what takes longer is not interesting")
       ->type_name("SECONDS")
-      ->check(cli::Number(1))
+      ->check(cli::Number(0.001))
       ->capture_default_str();
   app.add_option("command", o.predicate.command, "Behind --: the command and its arguments")
       ->required()
