@@ -269,13 +269,6 @@ private:
 
 } // namespace
 
-int64_t ModelWork::TotalMacs() const {
-  int64_t total = 0;
-  for (const NodeWork &n : nodes)
-    total += n.macs;
-  return total;
-}
-
 ModelWork AnalyzeWork(const Module &m, const Target &target, const WorkView &view) {
   Analyzer analyzer(target, view);
   WalkNodes(m.main(), [&](const Node &n) { analyzer.Visit(n); });

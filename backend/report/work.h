@@ -33,7 +33,6 @@ struct ModelWork {
   // Inputs and outputs of the main graph, by index: the ONNX nodes that read or write them, also through
   // nodes that only pass all elements on.
   std::vector<std::vector<OriginId>> input_readers, output_writers;
-  int64_t TotalMacs() const;
 };
 
 // What a float operator will compute in: F16 on targets that have it, I8 or I16 by the precision option.

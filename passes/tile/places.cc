@@ -164,12 +164,6 @@ void Places::AddValue(const Value *v) {
   values_.push_back(v);
 }
 
-int Places::OutermostRoot(int r) const {
-  while (roots_[r].parent >= 0)
-    r = roots_[r].parent;
-  return r;
-}
-
 View Places::view(const Value *v) const {
   const auto it = value_root_.find(v);
   NPUC_CHECK(it != value_root_.end(), "'{}' has no place", v->name());

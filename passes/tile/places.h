@@ -41,7 +41,6 @@ public:
   // View of v relative to its outermost root: address = {Region::Buffer, root, offset}.
   isa::View view(const Value *v) const;
   std::vector<Root> &roots() { return roots_; }
-  int OutermostRoot(int r) const;
   // Values that NPU and host exchange or that only the NPU sees. In a deterministic order.
   const std::vector<const Value *> &values() const { return values_; }
 
