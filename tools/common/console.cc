@@ -32,13 +32,9 @@ void Console::Say(std::string_view line) const {
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
 }
 
-Status NoStdout() {
-  return AtFile(Error("E0102", "cannot write to stdout", "free space where it goes, or write to another place"),
-                "<stdout>");
-}
-
 int Console::Out(std::string_view text) const {
-  return WriteStdout(text) ? kDone : Fail(NoStdout());
+  const Status written = WriteStdout(text);
+  return written.ok() ? kDone : Fail(written);
 }
 
 int Console::Fail(const Status &status, std::string_view file) const {
@@ -66,8 +62,11 @@ int Console::UsageError(std::string_view text) const {
   return kUsage;
 }
 
-bool WriteStdout(std::string_view text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+Status WriteStdout(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+    return OkStatus();
+  return AtFile(Error("E0102", "cannot write to stdout", "free space where it goes, or write to another place"),
+                "<stdout>");
 }
 
 Progress::Progress(const Console &console) : start_(std::chrono::steady_clock::now()) {

@@ -68,9 +68,8 @@ private:
   std::string tool_;
 };
 
-// Prints text to stdout, all of it; false when the reader is gone or the disk is full, and what to say then.
-bool WriteStdout(std::string_view text);
-Status NoStdout();
+// Prints text to stdout, all of it. E0102 when the reader is gone or the disk is full.
+Status WriteStdout(std::string_view text);
 
 // A line on the terminal that says what is at work, from the second second on. Nothing when stderr is no terminal or
 // `console` is quiet. Cleared at the end.

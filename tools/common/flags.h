@@ -72,17 +72,17 @@ inline int Main(CLI::App &app, int argc, char **argv, Console &console, const st
   // Alone, they are answered without the exceptions that CLI11 tells them by: the first one that a static program
   // throws sorts its unwind tables.
   if (const std::string_view only = argc == 2 ? argv[1] : ""; only == "--help" || only == "-h")
-    return WriteStdout(app.help()) ? kDone : kBadInput;
+    return WriteStdout(app.help()).ok() ? kDone : kBadInput;
   else if (only == "--version" && app.get_version_ptr())
-    return WriteStdout(VersionText(console) + "\n") ? kDone : kBadInput;
+    return WriteStdout(VersionText(console) + "\n").ok() ? kDone : kBadInput;
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {
-    return WriteStdout(app.help()) ? kDone : kBadInput;
+    return WriteStdout(app.help()).ok() ? kDone : kBadInput;
   } catch (const CLI::CallForAllHelp &) {
-    return WriteStdout(app.help("", CLI::AppFormatMode::All)) ? kDone : kBadInput;
+    return WriteStdout(app.help("", CLI::AppFormatMode::All)).ok() ? kDone : kBadInput;
   } catch (const CLI::CallForVersion &e) {
-    return WriteStdout(std::string(e.what()) + "\n") ? kDone : kBadInput;
+    return WriteStdout(std::string(e.what()) + "\n").ok() ? kDone : kBadInput;
   } catch (const CLI::ParseError &e) {
     // CLI11 takes an unknown subcommand for a missing one.
     if (const auto subcommands = app.get_subcommands([](const CLI::App *) { return true; });

@@ -189,8 +189,8 @@ StatusOr<int> Dump(const Options &o, const cli::Console &console) {
     text = Disassembly(m);
   else if (!o.verify)
     text = Summary(m, o.model);
-  if (!text.empty() && !cli::WriteStdout(text))
-    return cli::NoStdout();
+  if (!text.empty())
+    NPUC_RETURN_IF_ERROR(cli::WriteStdout(text));
   return code;
 }
 

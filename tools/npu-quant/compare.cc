@@ -258,8 +258,9 @@ StatusOr<int> Compare(const CompareCommand &c, const cli::Console &console) {
     NPUC_RETURN_IF_ERROR(WriteFile(c.html, Html((*reference)->module().file, rows, c.fake_quant)));
   if (!c.json.empty() && c.json != "-")
     NPUC_RETURN_IF_ERROR(WriteFile(c.json, Json(c, rows, samples.size())));
-  if (!cli::WriteStdout(c.json == "-" ? Json(c, rows, samples.size()) : console.quiet ? "" : Table(rows, c.fake_quant)))
-    return cli::NoStdout();
+  NPUC_RETURN_IF_ERROR(cli::WriteStdout(c.json == "-"   ? Json(c, rows, samples.size())
+                                        : console.quiet ? ""
+                                                        : Table(rows, c.fake_quant)));
   return cli::kDone;
 }
 

@@ -182,8 +182,7 @@ StatusOr<int> Histogram(const HistogramCommand &c, const cli::Console &) {
   if (!c.json.empty() && c.json != "-")
     NPUC_RETURN_IF_ERROR(WriteFile(c.json, Json(f, rows)));
   const std::string text = c.json == "-" ? Json(f, rows) : c.json.empty() && c.html.empty() ? Table(rows) : "";
-  if (!cli::WriteStdout(text))
-    return cli::NoStdout();
+  NPUC_RETURN_IF_ERROR(cli::WriteStdout(text));
   return cli::kDone;
 }
 

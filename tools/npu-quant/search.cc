@@ -336,7 +336,7 @@ StatusOr<int> Search(const SearchCommand &c, const cli::Console &console) {
     }
     w.EndArray().EndObject();
     if (c.json == "-")
-      NPUC_RETURN_IF_ERROR(cli::WriteStdout(text + "\n") ? OkStatus() : cli::NoStdout());
+      NPUC_RETURN_IF_ERROR(cli::WriteStdout(text + "\n"));
     else
       NPUC_RETURN_IF_ERROR(WriteFile(c.json, text + "\n"));
   }
@@ -355,8 +355,7 @@ StatusOr<int> Search(const SearchCommand &c, const cli::Console &console) {
     table +=
         fmt::format("cosine {:.6f} (int8 alone {:.6f}), cycles {} ({}); {} of {} layers in {}: {}\n", best.agreement,
                     before, best.cycles, cycles_before, count, layers.size(), Name(raised), c.output);
-    if (!cli::WriteStdout(table))
-      return cli::NoStdout();
+    NPUC_RETURN_IF_ERROR(cli::WriteStdout(table));
   }
   return best.agreement >= c.target_cosine ? cli::kDone : cli::kGateFailed;
 }

@@ -103,9 +103,7 @@ std::string Json(const Selection &s, const std::vector<Found> &files, const std:
 }
 
 Status Emit(const std::string &path, const std::string &text) {
-  if (path != "-")
-    return WriteFile(path, text);
-  return cli::WriteStdout(text) ? OkStatus() : cli::NoStdout();
+  return path == "-" ? cli::WriteStdout(text) : WriteFile(path, text);
 }
 
 // Copies into a new (or empty) folder, with the names from the given folders on, '/' as '_'.
@@ -172,7 +170,7 @@ StatusOr<int> Select(const SelectCommand &c, const cli::Console &console) {
   const Selection s = SelectImages(traits, options);
   const bool quiet_stdout = c.list == "-" || c.json == "-";
   if (!console.quiet && !quiet_stdout)
-    cli::WriteStdout(fmt::format("{}{} of {} images\n", Table(s), s.picked.size(), files.size()));
+    NPUC_RETURN_IF_ERROR(cli::WriteStdout(fmt::format("{}{} of {} images\n", Table(s), s.picked.size(), files.size())));
   if (s.dominant)
     console.Print({.severity = Severity::warning,
                    .code = {},

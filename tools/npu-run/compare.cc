@@ -142,8 +142,7 @@ StatusOr<bool> CompareOutputs(const Options &o, const runtime::Session &session,
   if (!good || !console.quiet) {
     if (!good)
       table += fmt::format("tolerance: |got - expected| <= {:g} + {:g} * |expected|\n", o.atol, o.rtol);
-    if (!cli::WriteStdout(table))
-      return cli::NoStdout();
+    NPUC_RETURN_IF_ERROR(cli::WriteStdout(table));
   }
   return good;
 }
