@@ -143,9 +143,7 @@ bool IsAlreadyReported(const Status &status) {
 
 void DiagnosticEngine::Report(Diagnostic d, uint64_t order) {
   std::lock_guard lock(mutex_);
-  // A model that is compiled more than once says the same again.
-  if (d.severity != Severity::error &&
-      std::any_of(entries_.begin(), entries_.end(), [&](const Entry &e) { return e.diagnostic == d; }))
+  if (d.severity != Severity::error && !said_.insert(d).second)
     return;
   entries_.push_back({order, std::move(d)});
 }
@@ -215,6 +213,7 @@ std::string DiagnosticEngine::RenderAll(bool colour) const {
 void DiagnosticEngine::Clear() {
   std::lock_guard lock(mutex_);
   entries_.clear();
+  said_.clear();
 }
 
 } // namespace npuc

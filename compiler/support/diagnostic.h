@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +29,7 @@ struct Diagnostic {
   std::string message; // what was found against what is allowed
   std::string help;    // the remedy; may be empty
 
-  bool operator==(const Diagnostic &) const = default;
+  auto operator<=>(const Diagnostic &) const = default;
 };
 
 // model.onnx: error[E0203]: node 'layer3/conv' (Conv): dilations [4,4] are above the NPU's limit
@@ -59,7 +60,7 @@ bool IsAlreadyReported(const Status &status);
 class DiagnosticEngine {
 public:
   // Diagnostics are listed by `order`, then as they came; parallel work passes its index to be
-  // deterministic.
+  // deterministic. What is no error is kept once, however often a model is compiled.
   void Report(Diagnostic d, uint64_t order = 0);
   // Reports a failed status (`file` if it has none); OK and AlreadyReported() are ignored.
   void ReportStatus(const Status &status, std::string_view file = "", uint64_t order = 0);
@@ -82,6 +83,7 @@ private:
   };
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
+  std::set<Diagnostic> said_; // notes and warnings
 };
 
 // A row of errors.def.
