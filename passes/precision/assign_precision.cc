@@ -93,20 +93,6 @@ struct RangeFault {
   bool beyond = false;
 };
 
-// Results are of the size of the operands, about.
-bool KeepsSize(const Node &n) {
-  return n.op().has(kCopiesElements) || IsOneOf(n, {"Add",         "Sub",           "Sum",
-                                                    "Mean",        "Neg",           "Abs",
-                                                    "Relu",        "LeakyRelu",     "PRelu",
-                                                    "Elu",         "Max",           "Mul",
-                                                    "Div",         "Conv",          "ConvTranspose",
-                                                    "MatMul",      "Gemm",          "Where",
-                                                    "ReduceSum",   "ReduceMean",    "ReduceMax",
-                                                    "ReduceL1",    "ReduceL2",      "MaxPool",
-                                                    "AveragePool", "GlobalMaxPool", "GlobalAveragePool",
-                                                    "Pow",         "Exp",           "ReduceSumSquare",
-                                                    "CumSum"});
-}
 std::optional<RangeFault> OutOfRange(const Tensor &t, bool may_saturate) {
   const int64_t n = t.is_splat() ? 1 : t.num_elements();
   const float *p = t.data<float>();
@@ -125,6 +111,21 @@ std::optional<RangeFault> OutOfRange(const Tensor &t, bool may_saturate) {
       return RangeFault{p[0], false};
   }
   return std::nullopt;
+}
+
+// Results are of the size of the operands, about.
+bool KeepsSize(const Node &n) {
+  return n.op().has(kCopiesElements) || IsOneOf(n, {"Add",         "Sub",           "Sum",
+                                                    "Mean",        "Neg",           "Abs",
+                                                    "Relu",        "LeakyRelu",     "PRelu",
+                                                    "Elu",         "Max",           "Mul",
+                                                    "Div",         "Conv",          "ConvTranspose",
+                                                    "MatMul",      "Gemm",          "Where",
+                                                    "ReduceSum",   "ReduceMean",    "ReduceMax",
+                                                    "ReduceL1",    "ReduceL2",      "MaxPool",
+                                                    "AveragePool", "GlobalMaxPool", "GlobalAveragePool",
+                                                    "Pow",         "Exp",           "ReduceSumSquare",
+                                                    "CumSum"});
 }
 
 class PrecisionAssigner {
@@ -182,7 +183,7 @@ private:
       const Value *v = n.operand(i);
       if (!IsF32(v) || !v->constant() || StaysF32(n, i) || IsBound(n, i))
         continue;
-      const auto fault = OutOfRange(*v->constant(), Saturates(n, i));
+      const auto fault = Saturates(n, i) ? OutOfRange(*v->constant(), true) : FaultOf(v);
       if (!fault)
         continue;
       Violation why;
@@ -202,6 +203,14 @@ private:
     return true;
   }
 
+  // Of a constant that must not saturate. Each is looked through once, however many ask.
+  std::optional<RangeFault> FaultOf(const Value *v) {
+    auto [it, fresh] = faults_.try_emplace(v);
+    if (fresh)
+      it->second = OutOfRange(*v->constant(), false);
+    return it->second;
+  }
+
   // How much larger than common values constants have made n's results, from the first constant beyond f16's range on.
   // Later factors count too: x * 1048576 / 1048576 is common again.
   void NoteGrowth(const Node &n) {
@@ -217,14 +226,14 @@ private:
       if (!IsF32(v) || !v->constant() || Saturates(n, i) || StaysF32(n, i) || v->constant()->num_elements() == 0)
         continue;
       const bool divides = n.Is("Div") && i == 1;
-      const auto fault = OutOfRange(*v->constant(), false);
+      const auto fault = FaultOf(v);
       double factor = fault ? std::abs(fault->value) : 1;
       if (!fault && grown && (divides || n.Is("Mul")) && ScalarConstant(v))
         factor = std::abs(*ScalarConstant(v));
       growth = divides ? growth / std::max(factor, 1e-30) : growth * factor;
     }
     if (growth > kMaxHalf && !grown)
-      grow_.push_back(&n);
+      growers_.push_back(&n);
     if (growth > kMaxHalf)
       for (unsigned i = 0; i < n.num_results(); ++i)
         growth_[n.result(i)] = growth;
@@ -232,8 +241,8 @@ private:
 
   // What elementwise operators make for a node that multiplies beyond the range.
   void KeepSmall() {
-    while (!grow_.empty()) {
-      const Node *n = grow_.pop_back_val();
+    while (!growers_.empty()) {
+      const Node *n = growers_.pop_back_val();
       for (const Value *v : n->operands()) {
         Node *const d = v ? v->def() : nullptr;
         if (!d || !(d->op().has(kElementwise) || d->op().has(kCopiesElements)) || !half_.erase(d))
@@ -242,7 +251,7 @@ private:
                                        fmt::format("'{}' is small: '{}' multiplies it beyond float16's greatest value",
                                                    v->name(), n->Label()),
                                        "65504", "", "rescale the model's constants"}});
-        grow_.push_back(d);
+        growers_.push_back(d);
       }
     }
   }
@@ -396,8 +405,9 @@ private:
   PassContext &ctx_;
   llvm::SmallPtrSet<const Node *, 32> half_;
   llvm::DenseMap<Value *, Value *> as_half_;
+  llvm::DenseMap<const Value *, std::optional<RangeFault>> faults_;
   llvm::DenseMap<const Value *, double> growth_; // see NoteGrowth
-  llvm::SmallVector<const Node *, 4> grow_;      // where it begins
+  llvm::SmallVector<const Node *, 4> growers_;   // where it begins
   bool changed_ = false;
 };
 
