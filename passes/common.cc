@@ -79,6 +79,16 @@ StatusOr<bool> ForEachGraph(Graph &g, const std::function<StatusOr<bool>(Graph &
   return changed | c;
 }
 
+bool RewriteEachNode(Graph &g, llvm::function_ref<bool(Node &)> fn) {
+  auto changed = ForEachGraph(g, [&](Graph &graph) -> StatusOr<bool> {
+    bool any = false;
+    for (Node &n : graph.nodes_early_inc())
+      any |= fn(n);
+    return any;
+  });
+  return *changed; // fn has no errors
+}
+
 std::optional<std::string> DeniedBy(const Node &n, const PassContext &ctx) {
   for (const OpSelector &s : ctx.options.deny_ops)
     if (s.Matches(n))

@@ -56,6 +56,10 @@ bool LiesOverChannels(llvm::ArrayRef<int64_t> dims, int rank, int axis, int64_t 
 // Runs fn on g and on the bodies of its nodes, innermost first. Bodies of npuc::Fused are left out.
 StatusOr<bool> ForEachGraph(Graph &g, const std::function<StatusOr<bool>(Graph &)> &fn);
 
+// Runs fn, which may replace or erase its node, on each node of g and of the bodies, innermost first; whether any
+// returned true. Bodies of npuc::Fused are left out.
+bool RewriteEachNode(Graph &g, llvm::function_ref<bool(Node &)> fn);
+
 // What the user said that keeps the node off the NPU ("--deny-op Resize"), if anything.
 std::optional<std::string> DeniedBy(const Node &n, const PassContext &ctx);
 bool IsPreferred(const Node &n, const PassContext &ctx);

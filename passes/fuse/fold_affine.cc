@@ -304,26 +304,20 @@ bool ConvertToConv(Node &bn) {
 } // namespace
 
 StatusOr<bool> ConvertBatchNorm(Module &m, PassContext &ctx) {
-  return ForEachGraph(m.main(), [&](Graph &g) -> StatusOr<bool> {
-    bool changed = false;
-    for (Node &n : g.nodes_early_inc())
-      if (n.Is("BatchNormalization") && ConvertToConv(n)) {
-        ctx.Count("fuse: convert-batch-norm");
-        changed = true;
-      }
-    return changed;
+  return RewriteEachNode(m.main(), [&](Node &n) {
+    if (!n.Is("BatchNormalization") || !ConvertToConv(n))
+      return false;
+    ctx.Count("fuse: convert-batch-norm");
+    return true;
   });
 }
 
 StatusOr<bool> FoldAffine(Module &m, PassContext &ctx) {
-  return ForEachGraph(m.main(), [&](Graph &g) -> StatusOr<bool> {
-    bool changed = false;
-    for (Node &n : g.nodes_early_inc())
-      if (Fold(n, ctx)) {
-        ctx.Count("fuse: fold-affine");
-        changed = true;
-      }
-    return changed;
+  return RewriteEachNode(m.main(), [&](Node &n) {
+    if (!Fold(n, ctx))
+      return false;
+    ctx.Count("fuse: fold-affine");
+    return true;
   });
 }
 

@@ -172,14 +172,11 @@ bool Fold(Node &n, PassContext &ctx) {
 } // namespace
 
 StatusOr<bool> FoldPads(Module &m, PassContext &ctx) {
-  return ForEachGraph(m.main(), [&](Graph &g) -> StatusOr<bool> {
-    bool changed = false;
-    for (Node &n : g.nodes_early_inc())
-      if (Fold(n, ctx)) {
-        ctx.Count("fuse: fold-pads");
-        changed = true;
-      }
-    return changed;
+  return RewriteEachNode(m.main(), [&](Node &n) {
+    if (!Fold(n, ctx))
+      return false;
+    ctx.Count("fuse: fold-pads");
+    return true;
   });
 }
 

@@ -70,12 +70,7 @@ bool Form(Node &last, PassContext &ctx) {
 } // namespace
 
 StatusOr<bool> FormDepthToSpace(Module &m, PassContext &ctx) {
-  return ForEachGraph(m.main(), [&](Graph &g) -> StatusOr<bool> {
-    bool changed = false;
-    for (Node &n : g.nodes_early_inc())
-      changed |= Form(n, ctx);
-    return changed;
-  });
+  return RewriteEachNode(m.main(), [&](Node &n) { return Form(n, ctx); });
 }
 
 } // namespace npuc

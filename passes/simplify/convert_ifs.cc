@@ -62,9 +62,7 @@ bool MayConvert(const Node &n, const PassContext &ctx) {
 
 Status Convert(Node &n, PassContext &ctx) {
   Graph &g = *n.graph();
-  const bool front = &*g.nodes().begin() == &n;
-  Node *const before = front ? nullptr : &*std::prev(n.getIterator());
-  Node *const after = &*std::next(n.getIterator());
+  Node *const before = &*g.nodes().begin() == &n ? nullptr : &*std::prev(n.getIterator());
   Rewriter rw(&n);
   Value *condition = n.operand(0);
   if (condition->type().shape().rank() != 0) // of one element; it must not lend a scalar result its rank
@@ -76,9 +74,9 @@ Status Convert(Node &n, PassContext &ctx) {
     chosen.push_back(n.result(i)->has_uses() || i == 0
                          ? rw.Create("Where", {condition, then_values[i], else_values[i]}, n.origin(), {})->result()
                          : nullptr);
-  rw.ReplaceNode(&n, chosen);
-  for (auto it = before ? std::next(before->getIterator()) : g.nodes().begin(); &*it != after; ++it)
+  for (auto it = before ? std::next(before->getIterator()) : g.nodes().begin(); &*it != &n; ++it)
     NPUC_RETURN_IF_ERROR(InferNode(*it, &ctx.diagnostics));
+  rw.ReplaceNode(&n, chosen);
   ctx.Count("simplify: convert-ifs");
   return OkStatus();
 }

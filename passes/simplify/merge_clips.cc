@@ -100,11 +100,10 @@ Node *Rewrite(Node &n, PassContext &ctx) {
 } // namespace
 
 StatusOr<bool> MergeClips(Module &m, PassContext &ctx) {
-  return ForEachGraph(m.main(), [&ctx](Graph &g) -> StatusOr<bool> {
+  return RewriteEachNode(m.main(), [&](Node &n) {
     bool changed = false;
-    for (Node &n : g.nodes_early_inc())
-      for (Node *made = Rewrite(n, ctx); made; made = Rewrite(*made, ctx))
-        changed = true;
+    for (Node *made = Rewrite(n, ctx); made; made = Rewrite(*made, ctx))
+      changed = true;
     return changed;
   });
 }
