@@ -26,8 +26,7 @@ const RuleDoc kRank{"conv-rank", "the convolution must have one or two spatial d
                     "reshape a 3-D convolution whose depth is 1"};
 const RuleDoc kKernel{"conv-kernel",
                       "the kernel must be at most 64 in each direction (any width in one row, without padding or "
-                      "dilation), and take at most "
-                      "1024 steps where it is beyond the NPU's limits",
+                      "dilation), and take at most 1024 steps where it is beyond the NPU's limits",
                       "split the kernel into several convolutions"};
 const RuleDoc kStride{"conv-stride",
                       "strides must be at most 64 (any in one row of kernel without padding or dilation)",
@@ -248,8 +247,7 @@ Status LowerConv(const Node &n, LowerContext &ctx) {
   p.uniform_weight = UniformWeight(source);
   ChannelData data = ChannelDataOf(conv, stage, x, w, b, p.oc);
   p.acc = ProveAccumulator(p, source, data);
-  const bool rows = IsRowProduct(g, p.ic, p.groups, ctx.target());
-  if (rows)
+  if (IsRowProduct(g, p.ic, p.groups, ctx.target()))
     NPUC_RETURN_IF_ERROR(MakeRowProduct(g, p, source, ctx));
   else if (steps)
     return LowerLargeConv(p, g, stage, source, data, ctx);

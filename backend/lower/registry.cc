@@ -38,9 +38,11 @@ void RequireSeeingWindows(const AxisTaps &axis, int64_t extent, int64_t outputs,
     int64_t at = o * axis.stride - axis.before;
     if (at < 0) // the first tap that is not before the input
       at += std::min(axis.kernel - 1, (axis.dilation - 1 - at) / axis.dilation) * axis.dilation;
-    if (!report.Require(at >= 0 && at < extent, kRuleWindow, fmt::format("a tap within {}", extent),
-                        fmt::format("padding alone in window {}", o)))
-      return;
+    if (at >= 0 && at < extent)
+      continue;
+    report.Require(false, kRuleWindow, fmt::format("a tap within {}", extent),
+                   fmt::format("padding alone in window {}", o));
+    return;
   }
 }
 
