@@ -2,7 +2,7 @@
 // specification.
 #include <gmock/gmock.h>
 
-#include "test/onnx/model_builder.h"
+#include "test/onnx/case_models.h"
 
 namespace npuc::test {
 namespace {
@@ -94,15 +94,7 @@ TEST(Opset, AttributesThatBecameOperands) {
 // N100
 TEST(Opset, ReduceAxesAsAttributeAndOperand) {
   for (int opset : {13, 18}) {
-    ModelBuilder b(opset);
-    b.In("x", {2, 3, 4, 5}).Out("y");
-    if (opset == 13) {
-      b.Node("ReduceMean", {"x"}, {"y"}, {Is("axes", {2, 3})});
-    } else {
-      b.Node("Constant", {}, {"axes"}, {Is("value_ints", {2, 3})});
-      b.Node("ReduceMean", {"x", "axes"}, {"y"});
-    }
-    auto y = b.Run({Counting({2, 3, 4, 5}, 0)})[0];
+    auto y = ReduceMeanOverTwoAxes(opset).Run({Counting({2, 3, 4, 5}, 0)})[0];
     EXPECT_EQ(DimsOf(y), (Dims64{2, 3, 1, 1}));
     EXPECT_THAT(AsFloats(y), ElementsAre(9.5f, 29.5f, 49.5f, 69.5f, 89.5f, 109.5f));
   }
@@ -114,11 +106,7 @@ TEST(Opset, ReduceWithoutAxes) {
     for (int keep : {0, 1})
       for (bool empty : {false, true})
         for (const char *op : {"ReduceSum", "ReduceSumSquare"}) {
-          ModelBuilder b(18);
-          b.In("x", {3, 2, 2}).Out("y").Init("none", Int64s({0}, {}));
-          b.Node(op, empty ? Names{"x", "none"} : Names{"x"}, {"y"},
-                 {I("keepdims", keep), I("noop_with_empty_axes", noop)});
-          auto y = b.Run({Counting({3, 2, 2})})[0];
+          auto y = ReduceWithoutAxes(op, noop, keep, empty).Run({Counting({3, 2, 2})})[0];
           const bool square = std::string(op) == "ReduceSumSquare";
           if (noop) {
             EXPECT_EQ(DimsOf(y), (Dims64{3, 2, 2})) << op << keep;
@@ -193,23 +181,15 @@ TEST(Opset, SamePadding) {
 
 // N045
 TEST(Opset, AveragePoolSameCountsBothSides) {
-  ModelBuilder b(19);
-  b.In("x", {1, 1, 6, 2}).Out("y");
-  b.Node("AveragePool", {"x"}, {"y"},
-         {Is("kernel_shape", {5, 1}), S("auto_pad", "SAME_LOWER"), I("count_include_pad", 1)});
-  const auto y = AsFloats(b.Run({Counting({1, 1, 6, 2}, 0)})[0]);
+  const auto y = AsFloats(AveragePoolWithSamePadding().Run({Counting({1, 1, 6, 2}, 0)})[0]);
   EXPECT_NEAR(y[0], 1.2f, 1e-6);
   EXPECT_NEAR(y[10], 4.8f, 1e-6);
 }
 
 // N046
 TEST(Opset, AveragePoolCeilDividesByCellsOfThePaddedInput) {
-  ModelBuilder b(19);
-  b.In("x", {1, 1, 4, 4}).Out("y");
-  b.Node("AveragePool", {"x"}, {"y"},
-         {Is("kernel_shape", {3, 3}), Is("strides", {2, 2}), Is("pads", {1, 1, 1, 1}), I("ceil_mode", 1),
-          I("count_include_pad", 1)});
-  ExpectNear(b.Run({Counting({1, 1, 4, 4})})[0], {1.5556f, 3.3333f, 2.0f, 6.3333f, 11, 6, 4.5f, 7.5f, 4}, 1e-3f);
+  ExpectNear(AveragePoolWithCeilMode().Run({Counting({1, 1, 4, 4})})[0],
+             {1.5556f, 3.3333f, 2.0f, 6.3333f, 11, 6, 4.5f, 7.5f, 4}, 1e-3f);
 }
 
 // N040

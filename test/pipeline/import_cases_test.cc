@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "test/onnx/case_models.h"
 #include "test/pipeline/run_case.h"
 
 namespace npuc::test {
@@ -198,22 +199,13 @@ TEST(ImportCases, ConvTransposeOutputPadding) {
 
 // N045: padding on both sides counts: sums of rows r - 2 ... r + 2, by 5.
 TEST(ImportCases, AveragePoolWithSamePadding) {
-  ModelBuilder b(19);
-  b.In("x", {1, 1, 6, 2}).Out("y");
-  b.Node("AveragePool", {"x"}, {"y"},
-         {Is("kernel_shape", {5, 1}), S("auto_pad", "SAME_LOWER"), I("count_include_pad", 1)});
-  Expect(b, {Counting({1, 1, 6, 2}, 0)},
+  Expect(AveragePoolWithSamePadding(), {Counting({1, 1, 6, 2}, 0)},
          {{{1, 1, 6, 2}, {1.2f, 1.8f, 2.4f, 3.2f, 4, 5, 6, 7, 5.6f, 6.4f, 4.8f, 5.4f}}});
 }
 
 // N046: the divisor ends with the padded input: 9, 6 or 4.
 TEST(ImportCases, AveragePoolWithCeilMode) {
-  ModelBuilder b(19);
-  b.In("x", {1, 1, 4, 4}).Out("y");
-  b.Node("AveragePool", {"x"}, {"y"},
-         {Is("kernel_shape", {3, 3}), Is("strides", {2, 2}), Is("pads", {1, 1, 1, 1}), I("ceil_mode", 1),
-          I("count_include_pad", 1)});
-  Expect(b, {Counting({1, 1, 4, 4})},
+  Expect(AveragePoolWithCeilMode(), {Counting({1, 1, 4, 4})},
          {{{1, 1, 3, 3}, {14.f / 9, 30.f / 9, 2, 57.f / 9, 11, 6, 27.f / 6, 45.f / 6, 4}}});
 }
 
@@ -241,31 +233,21 @@ TEST(ImportCases, ReduceWithoutAxes) {
       for (bool empty : {false, true})
         for (bool square : {false, true}) {
           SCOPED_TRACE(fmt::format("noop {} keepdims {} empty {} square {}", noop, keep, empty, square));
-          ModelBuilder b(18);
-          b.In("x", {3, 2, 2}).Out("y").Init("none", Int64s({0}, {}));
-          b.Node(square ? "ReduceSumSquare" : "ReduceSum", empty ? Names{"x", "none"} : Names{"x"}, {"y"},
-                 {I("keepdims", keep), I("noop_with_empty_axes", noop)});
           std::vector<float> all = CountTo(12);
           if (square)
             for (float &v : all)
               v *= v;
           const Dims64 one = keep ? Dims64{1, 1, 1} : Dims64{};
-          Expect(b, {Counting({3, 2, 2})}, {noop ? Want{{3, 2, 2}, all} : Want{one, {square ? 650.f : 78.f}}});
+          Expect(ReduceWithoutAxes(square ? "ReduceSumSquare" : "ReduceSum", noop, keep, empty), {Counting({3, 2, 2})},
+                 {noop ? Want{{3, 2, 2}, all} : Want{one, {square ? 650.f : 78.f}}});
         }
 }
 
 // N100: axes as an attribute, and as a Constant node.
 TEST(ImportCases, ReduceMeanOverTwoAxes) {
   for (int opset : {13, 18}) {
-    ModelBuilder b(opset);
-    b.In("x", {2, 3, 4, 5}).Out("y");
-    if (opset == 13) {
-      b.Node("ReduceMean", {"x"}, {"y"}, {Is("axes", {2, 3})});
-    } else {
-      b.Node("Constant", {}, {"axes"}, {Is("value_ints", {2, 3})});
-      b.Node("ReduceMean", {"x", "axes"}, {"y"});
-    }
-    Expect(b, {Counting({2, 3, 4, 5}, 0)}, {{{2, 3, 1, 1}, {9.5f, 29.5f, 49.5f, 69.5f, 89.5f, 109.5f}}});
+    Expect(ReduceMeanOverTwoAxes(opset), {Counting({2, 3, 4, 5}, 0)},
+           {{{2, 3, 1, 1}, {9.5f, 29.5f, 49.5f, 69.5f, 89.5f, 109.5f}}});
   }
 }
 
