@@ -46,4 +46,16 @@ inline ModelBuilder ReduceMeanOverTwoAxes(int opset) {
   return b;
 }
 
+// N112: x [1,2,2,4]; Softmax, Concat, Split (its first half), Gather, Flatten.
+inline ModelBuilder NegativeAxes(int opset) {
+  ModelBuilder b(opset);
+  b.In("x", {1, 2, 2, 4}).Out("s").Out("c").Out("p").Out("g").Out("f").Init("i", Int64s({1}, {0}));
+  b.Node("Softmax", {"x"}, {"s"}, {I("axis", -1)});
+  b.Node("Concat", {"x", "x"}, {"c"}, {I("axis", -3)});
+  b.Node("Split", {"x"}, {"p", "q"}, {I("axis", -2)});
+  b.Node("Gather", {"x", "i"}, {"g"}, {I("axis", -1)});
+  b.Node("Flatten", {"x"}, {"f"}, {I("axis", -1)});
+  return b;
+}
+
 } // namespace npuc::test
